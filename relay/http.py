@@ -1,0 +1,247 @@
+"""The few lines of ASGI that both data planes share: read, decode, answer, problem+json.
+
+A data plane's handler is a plain ASGI function wrapped by `endpoint`. It raises `Problem`; nothing else turns into an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+log = logging.getLogger("relay.http")
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
+T = TypeVar("T")
+
+BODY_LIMIT = 2 * 1024 * 1024
+TOKENS_BODY_LIMIT = 16 * 1024 * 1024
+
+JSON_HEADERS = (b"content-type", b"application/json")
+PROBLEM_HEADERS = (b"content-type", b"application/problem+json")
+
+TITLES = {
+    400: "Bad request",
+    401: "Not authenticated",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Conflict",
+    410: "Gone",
+    412: "Precondition failed",
+    413: "Too large",
+    415: "Unsupported media type",
+    422: "Unprocessable",
+    429: "Too many requests",
+    500: "Internal error",
+    503: "Unavailable",
+}
+
+encode_json = msgspec.json.Encoder().encode
+
+
+class Problem(Exception):
+    """An error as the caller sees it (RFC 9457). `retry_after_s` is set wherever another try may succeed."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        errors: Mapping[str, list[str]] | None = None,
+        retry_after_s: float | None = None,
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = errors
+        self.retry_after_s = retry_after_s
+        self.headers = headers
+
+    def body(self) -> dict[str, Any]:
+        """The members of the problem document."""
+        document: dict[str, Any] = {
+            "type": f"urn:token-relay:{self.code}",
+            "title": TITLES.get(self.status, "Error"),
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+        }
+        if self.errors is not None:
+            document["errors"] = self.errors
+        if self.retry_after_s is not None:
+            document["retry_after_s"] = round(self.retry_after_s, 3)
+        return document
+
+    def retry_after(self) -> int | None:
+        """The Retry-After header's value: whole seconds, at least 1."""
+        return None if self.retry_after_s is None else max(1, math.ceil(self.retry_after_s))
+
+
+def invalid(field: str, message: str) -> Problem:
+    """400 `invalid` that names one field."""
+    return Problem(400, "invalid", f"{field}: {message}", errors={field: [message]})
+
+
+def method_not_allowed(*allowed: str) -> Problem:
+    """405 with the methods that are."""
+    names = ", ".join(allowed)
+    return Problem(405, "method-not-allowed", f"Use {names} here.", headers=((b"allow", names.encode()),))
+
+
+async def answer(
+    send: Send, status: int, body: bytes, headers: tuple[tuple[bytes, bytes], ...] = (JSON_HEADERS,)
+) -> None:
+    """Sends one whole answer."""
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [(b"content-length", b"%d" % len(body)), *headers],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+async def answer_problem(send: Send, problem: Problem) -> None:
+    """Sends a problem document, with Retry-After where it has one."""
+    headers = [PROBLEM_HEADERS, *problem.headers]
+    retry_after = problem.retry_after()
+    if retry_after is not None:
+        headers.append((b"retry-after", b"%d" % retry_after))
+    if problem.status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="token-relay"'))
+    await answer(send, problem.status, encode_json(problem.body()), tuple(headers))
+
+
+def endpoint(method: str, handler: Handler) -> Handler:
+    """Wraps a handler for one method: a `Problem` becomes its answer, a bug becomes a 500 that is logged."""
+
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            if scope["method"] != method:
+                raise method_not_allowed(method)
+            await handler(scope, receive, send)
+        except Problem as problem:
+            await answer_problem(send, problem)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("%s %s failed", scope["method"], scope["path"])
+            await answer_problem(send, Problem(500, "internal", "The relay failed; its log says why."))
+
+    return run
+
+
+def header(scope: Scope, name: bytes) -> bytes | None:
+    """The first value of a header; `name` in lower case."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return bytes(value)
+    return None
+
+
+async def read_body(scope: Scope, receive: Receive, limit: int = BODY_LIMIT) -> bytes:
+    """The whole body. Raises 413 before it is in memory, 415 if it is not said to be JSON."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if message.get("more_body"):
+        declared = header(scope, b"content-length")
+        if declared is not None and declared.isdigit() and int(declared) > limit:
+            raise body_too_large(limit)
+        chunks = [body]
+        size = len(body)
+        while message.get("more_body"):
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Problem(400, "invalid", "The body was cut off.")
+            chunk = message.get("body", b"")
+            size += len(chunk)
+            if size > limit:
+                raise body_too_large(limit)
+            chunks.append(chunk)
+        body = b"".join(chunks)
+    if len(body) > limit:
+        raise body_too_large(limit)
+    if body:
+        media = header(scope, b"content-type")
+        if media is None or media.split(b";", 1)[0].strip().lower() != b"application/json":
+            raise Problem(415, "not-json", "Send the body with Content-Type: application/json.")
+    return body
+
+
+def body_too_large(limit: int) -> Problem:
+    """413 that says the limit."""
+    return Problem(
+        413, "body-too-large", f"The body is over {limit // 1024} KiB.", headers=((b"connection", b"close"),)
+    )
+
+
+# msgspec says where: "... - at `$.requests[0].permits`" and "unknown field `x`"
+_PLACE = re.compile(r" - at `\$\.?([^`]*)`$")
+_FIELD = re.compile(r"(?:unknown|required) field `([^`]*)`")
+
+
+def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    """Decodes a body; an empty one counts as `{}`. Raises 400 `invalid` that names the field."""
+    try:
+        return decoder.decode(body or b"{}")
+    except msgspec.ValidationError as error:
+        message = str(error)
+        place = _PLACE.search(message)
+        field = _FIELD.search(message)
+        names = [part.group(1) for part in (place, field) if part and part.group(1) and part.group(1) != "..."]
+        raise invalid(".".join(names) or "body", _PLACE.sub("", message)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise invalid("body", f"not valid JSON ({error})") from None
+
+
+class Connection:
+    """A caller's connection while its request is under way: is it still there?
+
+    uvicorn does not cancel a handler when its client leaves; only `receive` tells. The body must have been read.
+    """
+
+    __slots__ = ("_receive", "_watch")
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._watch: asyncio.Task[None] | None = None
+
+    def gone(self) -> bool:
+        """Whether the caller has left, without waiting."""
+        if self._watch is not None:
+            return self._watch.done()
+        step = self._receive().__await__()
+        try:
+            step.send(None)  # type: ignore[attr-defined]
+        except StopIteration as stop:
+            return bool(stop.value["type"] == "http.disconnect")
+        step.close()  # type: ignore[attr-defined]
+        return False
+
+    def watch(self) -> asyncio.Task[None]:
+        """A task that is done when the caller has left. End it with `close`."""
+        if self._watch is None:
+            self._watch = asyncio.ensure_future(self._until_gone())
+        return self._watch
+
+    async def _until_gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    def close(self) -> None:
+        """Stops watching."""
+        if self._watch is not None and not self._watch.done():
+            self._watch.cancel()

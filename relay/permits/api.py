@@ -1,0 +1,225 @@
+"""The data plane of permits: acquire, look at, renew and release a lease. Raw ASGI; nothing here touches the database."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from relay.http import (
+    Connection,
+    Handler,
+    Problem,
+    Receive,
+    Scope,
+    Send,
+    answer,
+    decode,
+    encode_json,
+    endpoint,
+    header,
+    invalid,
+    read_body,
+)
+from relay.permits.leases import lease_answer
+from relay.permits.engine.base import SECOND, Ask, CallerGone, Engine, Lease, PoolConfig, Refused
+from relay.permits.problems import problem_of
+from relay.tenants.keys import KeyRing, Principal
+
+METADATA_BYTES = 2048
+KEY_CHARACTERS = 200
+
+Duration = Annotated[float, Meta(ge=0)]
+Lasting = Annotated[float, Meta(gt=0)]
+
+
+class AcquireBody(Struct, forbid_unknown_fields=True):
+    """The body of an acquire; what is unset takes the pool's default."""
+
+    permits: Annotated[int, Meta(ge=1)] = 1
+    priority: str | UnsetType = UNSET
+    timeout_s: Duration | UnsetType = UNSET
+    ttl_s: Lasting | UnsetType = UNSET
+    holder: Annotated[str, Meta(max_length=200)] = ""
+    metadata: dict[str, Any] = {}
+
+
+class RenewBody(Struct, forbid_unknown_fields=True):
+    """The body of a renewal; unset keeps the lease's time to live."""
+
+    ttl_s: Lasting | UnsetType = UNSET
+
+
+class ReleaseBody(Struct, forbid_unknown_fields=True):
+    """The body of a release: how the work went."""
+
+    outcome: Literal["ok", "error", "throttled", "timeout"] = "ok"
+
+
+class ReleaseAnswer(Struct, omit_defaults=True):
+    """What a release did."""
+
+    released: bool
+    held_s: float | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+
+
+_ACQUIRE = msgspec.json.Decoder(AcquireBody)
+_RENEW = msgspec.json.Decoder(RenewBody)
+_RELEASE = msgspec.json.Decoder(ReleaseBody)
+_LATE = {"released": "already-released", "expired": "expired", "revoked": "revoked", "dropped": "dropped"}
+
+_POOLS, _ACQUIRE_END = "/api/v1/pools/", "/acquire"
+_LEASES, _RENEW_END, _RELEASE_END = "/api/v1/leases/", "/renew", "/release"
+
+
+class PermitsApi:
+    """The handlers, and which path is whose."""
+
+    def __init__(self, engine: Engine, keyring: KeyRing) -> None:
+        self._engine = engine
+        self._keyring = keyring
+        self._acquire_endpoint = endpoint("POST", self._acquire)
+        self._lease_endpoint = endpoint("GET", self._lease)
+        self._renew_endpoint = endpoint("POST", self._renew)
+        self._release_endpoint = endpoint("POST", self._release)
+
+    def handler(self, path: str) -> Handler | None:
+        """The handler of a path, None if it is not the data plane's."""
+        if path.startswith(_POOLS) and path.endswith(_ACQUIRE_END):
+            return None if "/" in path[len(_POOLS) : -len(_ACQUIRE_END)] else self._acquire_endpoint
+        if path.startswith(_LEASES):
+            rest = path[len(_LEASES) :]
+            if rest.endswith(_RELEASE_END) and rest.count("/") == 1:
+                return self._release_endpoint
+            if rest.endswith(_RENEW_END) and rest.count("/") == 1:
+                return self._renew_endpoint
+            return None if "/" in rest or not rest else self._lease_endpoint
+        return None
+
+    def _permitted(self, scope: Scope) -> Principal:
+        principal = self._keyring.authenticate(header(scope, b"authorization"))
+        principal.require("permits")
+        return principal
+
+    async def _acquire(self, scope: Scope, receive: Receive, send: Send) -> None:
+        principal = self._permitted(scope)
+        name = scope["path"][len(_POOLS) : -len(_ACQUIRE_END)]
+        engine = self._engine
+        pool = engine.pool(name)
+        if pool is None:
+            raise Problem(404, "pool-not-found", f"There is no pool {name[:100]!r}. GET /api/v1/pools lists them.")
+        try:
+            body = decode(_ACQUIRE, await read_body(scope, receive))
+            ask = self._ask(pool, principal.tenant, body, _idempotency_key(scope))
+        except Problem:
+            engine.malformed(name, principal.tenant)
+            raise
+        connection = Connection(receive)
+        try:
+            lease, granted = await engine.acquire(name, ask, connection)
+            if connection.gone():
+                engine.undelivered(lease)
+                return
+        except Refused as refused:
+            raise problem_of(refused) from None
+        except CallerGone:
+            return
+        finally:
+            connection.close()
+        await answer(send, 201 if granted else 200, self._encoded(lease))
+        engine.delivered(lease)
+
+    def _encoded(self, lease: Lease) -> bytes:
+        return encode_json(lease_answer(self._engine.view(lease)))
+
+    def _ask(self, pool: PoolConfig, tenant: str, body: AcquireBody, key: str | None) -> Ask:
+        """Fills in the pool's defaults. Raises 400 that names the field."""
+        if body.metadata and len(encode_json(body.metadata)) > METADATA_BYTES:
+            raise invalid("metadata", f"at most {METADATA_BYTES} bytes as JSON")
+        return Ask(
+            tenant,
+            body.permits,
+            self._priority(pool, tenant, body.priority),
+            _micros("timeout_s", body.timeout_s, pool.default_timeout_us, pool.max_timeout_us),
+            _micros("ttl_s", body.ttl_s, pool.default_ttl_us, pool.max_ttl_us),
+            body.holder,
+            body.metadata,
+            key,
+        )
+
+    def _priority(self, pool: PoolConfig, tenant: str, asked: str | UnsetType) -> str:
+        share = pool.shares.get(tenant)
+        most = share.max_priority if share is not None else None
+        priority = pool.default_priority if asked is UNSET else asked
+        rank = self._engine.rank(priority)
+        if rank is None:
+            raise invalid("priority", f"there is no class {priority[:100]!r}")
+        if most is not None and rank < (self._engine.rank(most) or 0):
+            if asked is UNSET:
+                return most
+            raise invalid("priority", f"this tenant may ask for {most!r} at most")
+        return priority
+
+    async def _lease(self, scope: Scope, receive: Receive, send: Send) -> None:
+        principal = self._keyring.authenticate(header(scope, b"authorization"))
+        all_tenants = "operate" in principal.scopes
+        if not all_tenants:
+            principal.require("permits")
+        lease_id = scope["path"][len(_LEASES) :]
+        try:
+            view = self._engine.lease(lease_id, None if all_tenants else principal.tenant)
+        except Refused as refused:
+            raise problem_of(refused) from None
+        await answer(send, 200, encode_json(lease_answer(view)))
+
+    async def _renew(self, scope: Scope, receive: Receive, send: Send) -> None:
+        principal = self._permitted(scope)
+        lease_id = scope["path"][len(_LEASES) : -len(_RENEW_END)]
+        try:
+            view = self._engine.lease(lease_id, principal.tenant)
+            pool = self._engine.pool(view.pool)
+            raw = await read_body(scope, receive)
+            if not raw:
+                raise invalid("body", 'empty; send {"ttl_s": 60}')
+            body = decode(_RENEW, raw)
+            most = view.ttl_us if pool is None else pool.max_ttl_us
+            ttl_us = None if body.ttl_s is UNSET else _micros("ttl_s", body.ttl_s, 0, most)
+            lease = await self._engine.renew(lease_id, principal.tenant, ttl_us)
+        except Refused as refused:
+            raise problem_of(refused) from None
+        await answer(send, 200, self._encoded(lease))
+
+    async def _release(self, scope: Scope, receive: Receive, send: Send) -> None:
+        principal = self._permitted(scope)
+        lease_id = scope["path"][len(_LEASES) : -len(_RELEASE_END)]
+        decode(_RELEASE, await read_body(scope, receive))
+        try:
+            released = await self._engine.release(lease_id, principal.tenant)
+        except Refused as refused:
+            raise problem_of(refused) from None
+        if released.reason is None:
+            body = ReleaseAnswer(True, held_s=released.held_us / SECOND)
+        else:
+            body = ReleaseAnswer(False, reason=_LATE[released.reason])
+        await answer(send, 200, encode_json(body))
+
+
+def _idempotency_key(scope: Scope) -> str | None:
+    raw = header(scope, b"idempotency-key")
+    if raw is None:
+        return None
+    key = raw.decode("latin-1").strip()
+    if not 1 <= len(key) <= KEY_CHARACTERS:
+        raise invalid("Idempotency-Key", f"1 to {KEY_CHARACTERS} characters")
+    return key
+
+
+def _micros(field: str, seconds: float | UnsetType, default: int, most: int) -> int:
+    if seconds is UNSET:
+        return default
+    micros = int(seconds * SECOND)
+    if micros > most:
+        raise invalid(field, f"at most {most / SECOND:g} in this pool")
+    return micros or int(seconds > 0)

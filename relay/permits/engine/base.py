@@ -1,0 +1,270 @@
+"""What an engine of pools promises: its types, its errors, its protocol. No behaviour.
+
+Inside the engine, time is whole microseconds (`*_us`) on the engine's own monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from relay.telemetry.gauges import PoolGauges, PoolState
+
+SECOND = 1_000_000
+
+EndReason = Literal["released", "expired", "revoked", "dropped"]
+
+
+class Share(Struct, frozen=True):
+    """What one tenant may have of one pool. `None` means: no override, no bound."""
+
+    weight: float | None = None
+    limit: int | None = None
+    guarantee: int = 0
+    max_waiters: int | None = None
+    max_priority: str | None = None
+
+
+class PoolConfig(Struct, frozen=True):
+    """A pool's configuration, as the engine needs it. `ceiling` is the most that a sizing policy may grow it to."""
+
+    name: str
+    capacity: int
+    ceiling: int | None = None
+    state: PoolState = "active"
+    default_priority: str = "interactive"
+    default_timeout_us: int = 30 * SECOND
+    max_timeout_us: int = 3600 * SECOND
+    default_ttl_us: int = 60 * SECOND
+    max_ttl_us: int = 3600 * SECOND
+    max_lease_us: int | None = None
+    max_waiters: int = 10_000
+    aging_us: int | None = 30 * SECOND
+    reconnect_grace_us: int = 10 * SECOND
+    shares: Mapping[str, Share] = {}
+
+
+class Ask(Struct, frozen=True):
+    """One acquire, checked and with the defaults filled in. `key` is its Idempotency-Key."""
+
+    tenant: str
+    permits: int
+    priority: str
+    timeout_us: int
+    ttl_us: int
+    holder: str = ""
+    metadata: Mapping[str, Any] = {}
+    key: str | None = None
+
+    def same_body(self, other: Ask) -> bool:
+        """Rule 14: equal if all fields but the timeout are."""
+        return (
+            self.permits == other.permits
+            and self.priority == other.priority
+            and self.ttl_us == other.ttl_us
+            and self.holder == other.holder
+            and self.metadata == other.metadata
+        )
+
+
+class Lease:
+    """Permits held by one caller. Written by the engine only; `acquired_us` and `expires_us` are engine time."""
+
+    __slots__ = (
+        "acquired_us",
+        "ask",
+        "delivered",
+        "drop_us",
+        "expires_us",
+        "fencing_token",
+        "lease_id",
+        "pool",
+        "ttl_us",
+        "waited_us",
+    )
+
+    def __init__(
+        self, lease_id: str, pool: str, ask: Ask, fencing_token: int, waited_us: int, acquired_us: int, expires_us: int
+    ) -> None:
+        self.lease_id = lease_id
+        self.pool = pool
+        self.ask = ask
+        self.fencing_token = fencing_token
+        self.waited_us = waited_us
+        self.acquired_us = acquired_us
+        self.expires_us = expires_us
+        self.ttl_us = ask.ttl_us
+        self.delivered = False
+        self.drop_us: int | None = None  # when an undelivered grant goes back (rule 14)
+
+
+class Refused(Exception):
+    """A request that the engine turns down, with the contract's code. The state is as it was.
+
+    `retry_after_us` is a hint from the queue ahead and the recent hold times (rule 13), None where a retry is no use.
+    """
+
+    def __init__(self, code: str, detail: str, retry_after_us: int | None = None) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.retry_after_us = retry_after_us
+
+
+class LeaseEnded(Refused):
+    """A renewal of a lease that has ended: `lease-released`, `lease-expired`, `lease-revoked`, `lease-dropped`."""
+
+    def __init__(self, reason: EndReason) -> None:
+        super().__init__(f"lease-{reason}", f"The lease has ended: {reason}. Acquire a new one.")
+        self.reason = reason
+
+
+class CallerGone(Exception):
+    """The caller left while its acquire was under way: there is nobody to answer."""
+
+
+class Released(Struct, frozen=True):
+    """What a release found. `reason` is None if this call released the lease."""
+
+    held_us: int = 0
+    reason: EndReason | None = None
+
+
+class LeaseView(Struct, frozen=True):
+    """A lease as lists and answers show it; times are Unix microseconds."""
+
+    lease_id: str
+    pool: str
+    tenant: str
+    permits: int
+    priority: str
+    holder: str
+    metadata: Mapping[str, Any]
+    fencing_token: int
+    waited_us: int
+    acquired_at_us: int
+    expires_at_us: int
+    expires_in_us: int
+    ttl_us: int
+
+
+class WaiterView(Struct, frozen=True):
+    """A waiter as lists show it; `deadline_us` is Unix microseconds, `position` counts from 1."""
+
+    waiter_id: str
+    tenant: str
+    priority: str
+    permits: int
+    holder: str
+    waited_us: int
+    deadline_us: int
+    position: int | None
+    connected: bool
+    estimated_wait_us: int | None
+
+
+class Caller(Protocol):
+    """The connection that an answer will go to."""
+
+    def gone(self) -> bool:
+        """Whether the caller has left, without waiting."""
+
+    def watch(self) -> Awaitable[None]:
+        """Done when the caller has left."""
+
+
+class Engine(Protocol):
+    """Pools of permits. Everything is called on the event loop; what waits is a coroutine.
+
+    Every method may raise `Refused` with `engine-unavailable`; those that name a pool also with `pool-not-found`.
+    """
+
+    kind: str
+
+    def pool(self, name: str) -> PoolConfig | None:
+        """The configuration in force."""
+
+    def rank(self, priority: str) -> int | None:
+        """The rank of a priority class, None if there is no such class."""
+
+    def malformed(self, pool: str, tenant: str) -> None:
+        """Counts an acquire whose body was not valid."""
+
+    async def acquire(self, pool: str, ask: Ask, caller: Caller) -> tuple[Lease, bool]:
+        """A lease, durable, and whether this call granted it (else it existed). Raises Refused, CallerGone."""
+
+    def delivered(self, lease: Lease) -> None:
+        """The answer with this lease was handed to a connection that stood."""
+
+    def undelivered(self, lease: Lease) -> None:
+        """The caller was gone when the answer was ready (rules 4 and 14)."""
+
+    async def renew(self, lease_id: str, tenant: str, ttl_us: int | None) -> Lease:
+        """Renews (rule 18). Raises `lease-not-found`, LeaseEnded."""
+
+    async def release(self, lease_id: str, tenant: str) -> Released:
+        """Ends a lease, or says how it ended before. Raises `lease-not-found`."""
+
+    def lease(self, lease_id: str, tenant: str | None) -> LeaseView:
+        """One live lease; `tenant` None sees all. Raises `lease-not-found`, LeaseEnded."""
+
+    def view(self, lease: Lease) -> LeaseView:
+        """A lease as answers show it."""
+
+    async def revoke(self, lease_id: str, reason: str) -> bool:
+        """Ends anybody's lease; False if it had ended. Raises `lease-not-found`."""
+
+    def cancel(self, waiter_id: str) -> None:
+        """Ends a wait; its caller is answered `waiter-cancelled`. Raises `not-found`."""
+
+    def configure(
+        self,
+        pools: Mapping[str, PoolConfig | None],
+        ranks: Mapping[str, int] | None,
+        weights: Mapping[str, float] | None,
+    ) -> None:
+        """Takes configuration over at once: changed pools (None: gone, its leases revoked), all ranks, all weights."""
+
+    def remove(self, pool: str, *, force: bool) -> None:
+        """Removes a pool. Raises `in-use` if it has leases or waiters and `force` is not set."""
+
+    def gauges(self) -> Iterable[PoolGauges]:
+        """All pools at this moment."""
+
+    def pool_gauges(self, pool: str) -> PoolGauges:
+        """One pool at this moment."""
+
+    def leases(
+        self, pool: str, *, tenant: str | None, priority: str | None, offset: int, limit: int
+    ) -> list[LeaseView]:
+        """Live leases by age, the oldest first."""
+
+    def waiters(
+        self, pool: str, *, tenant: str | None, priority: str | None, offset: int, limit: int
+    ) -> list[WaiterView]:
+        """Waiters in the order in which they would be served."""
+
+    def references(self, *, tenant: str | None = None, priority: str | None = None) -> int:
+        """How many live leases and waiters name this tenant or priority class."""
+
+
+__all__ = [
+    "SECOND",
+    "Ask",
+    "Caller",
+    "CallerGone",
+    "EndReason",
+    "Engine",
+    "Lease",
+    "LeaseEnded",
+    "LeaseView",
+    "PoolConfig",
+    "PoolGauges",
+    "PoolState",
+    "Refused",
+    "Released",
+    "Share",
+    "WaiterView",
+]

@@ -1,0 +1,636 @@
+"""ONE pool as a pure state machine: no I/O, no clock of its own, no asyncio. Time comes in as `now` (whole µs).
+
+The same code serves requests, property tests with a fake clock, and what-if replay. Rules are cited by their number in
+the scheduling rules. Each operation costs O(log waiters + log tenants + ranks in use), amortised.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
+from typing import Literal, NamedTuple
+
+from relay.permits.engine.base import (
+    Ask,
+    EndReason,
+    Lease,
+    LeaseEnded,
+    PoolConfig,
+    Refused,
+    Released,
+    Share,
+)
+from relay.permits.engine.ended import End, EndedLeases
+from relay.permits.engine.hints import Hints
+from relay.permits.engine.order import Order
+from relay.permits.engine.preview import serving_order
+from relay.permits.engine.timeline import NEVER, Timeline
+from relay.permits.engine.waiting import ClassQueue, TenantQueue, Waiter
+
+CULLED_PER_SLICE = 500  # waiters looked at in one slice after a shrink: below 2 ms
+_NO_SHARE = Share()
+
+LeftCode = Literal[
+    "acquire-timeout",
+    "cancelled",
+    "waiter-cancelled",
+    "exceeds-capacity",
+    "exceeds-tenant-limit",
+    "pool-not-found",
+    "engine-unavailable",
+    "shutting-down",
+]
+
+
+class Existing(NamedTuple):
+    """A repeat found its lease (rule 14)."""
+
+    lease: Lease
+
+
+class Granted(NamedTuple):
+    """A waiter was granted."""
+
+    waiter: Waiter
+    lease: Lease
+
+
+class Left(NamedTuple):
+    """A waiter left without a lease. `cancelled`: its caller went away, or did not come back in time."""
+
+    waiter: Waiter
+    code: LeftCode
+
+
+class Ended(NamedTuple):
+    """A lease ended, by whomever."""
+
+    lease: Lease
+    reason: EndReason
+
+
+Event = Granted | Left | Ended
+
+
+class PoolCore:
+    """One pool. Effects on others than the caller of an operation are in `take_events()` after it."""
+
+    def __init__(
+        self,
+        config: PoolConfig,
+        now: int,
+        *,
+        ranks: Mapping[str, int],
+        weights: Mapping[str, float],
+        ids: Callable[[], str],
+        rng: Random,
+        ended: EndedLeases | None = None,
+        fencing: int = 0,
+    ) -> None:
+        self.config = config
+        self.fencing = fencing
+        self.in_use = 0
+        self.repeated = False  # whether the last acquire was a repeat (rule 14)
+        self.waiting = 0  # connected waiters
+        self.waiting_permits = 0
+        self.leases: dict[str, Lease] = {}
+        self.waiters: dict[str, Waiter] = {}  # absent ones too, by arrival
+        self.tenants: dict[str, TenantQueue] = {}
+        self.hints = Hints(rng)
+        self._weights = weights
+        self._ids = ids
+        self._ended = EndedLeases() if ended is None else ended
+        self._order = Order(config.capacity, config.aging_us, dict(ranks))
+        self._keys: dict[tuple[str, str], Lease | Waiter] = {}
+        self._lease_dues: Timeline[Lease] = Timeline()
+        self._waiter_dues: Timeline[Waiter] = Timeline()
+        self._culls: deque[Iterator[Waiter]] = deque()
+        self._events: list[Event] = []
+        self._arrivals = 0
+        self._now = now
+        self._paused_at = now if config.state == "paused" else None
+        self._paused_us = 0
+
+    # Time
+
+    def advance(self, now: int) -> None:
+        """Rule 8: leases that are due end, then waiters past their deadline, then grants. `now` never goes back."""
+        if now > self._now:
+            self._now = now
+        now = self._now
+        changed = False
+        if now >= self._lease_dues.soonest:
+            for lease in self._lease_dues.pop_due(now):
+                dropped = lease.drop_us is not None and lease.drop_us < lease.expires_us
+                self._end(lease, "dropped" if dropped else "expired", timed=False)
+                changed = True
+        if now >= self._waiter_dues.soonest:
+            for waiter in self._waiter_dues.pop_due(now):
+                self._leave(waiter, "acquire-timeout" if waiter.connected else "cancelled", timed=False)
+                changed = True
+        if self._order.next_alarm() <= self._age():
+            self._order.ring_alarms(self._age())
+            changed = True
+        if self._culls:
+            self._cull()
+            changed = True
+        if changed:
+            self._grant_waiters()
+
+    def next_due(self) -> int:
+        """When something will happen by itself, at the earliest; NEVER if nothing will."""
+        due = min(self._lease_dues.soonest, self._waiter_dues.soonest)
+        if self._culls:
+            return self._now
+        if self._paused_at is None and self.waiting:
+            alarm = self._order.next_alarm()
+            if alarm < NEVER:
+                due = min(due, alarm + self._paused_us)
+        return due
+
+    def _age(self) -> int:
+        """Un-paused time (rule 5 b)."""
+        return (self._now if self._paused_at is None else self._paused_at) - self._paused_us
+
+    def take_events(self) -> list[Event]:
+        """The effects since the last call, in their order."""
+        if not self._events:
+            return []
+        events, self._events = self._events, []
+        return events
+
+    # Acquire
+
+    def acquire(self, ask: Ask, now: int) -> Lease | Waiter | Existing:
+        """A lease granted by this call, a waiter (new or taken over), or the lease that the key has. Raises Refused."""
+        self.advance(now)
+        self.repeated = False
+        if ask.key is not None:
+            found = self._keys.get((ask.tenant, ask.key))
+            if found is not None:
+                self.repeated = True
+                return self._repeat(found, ask)
+        tenant = self.tenants.get(ask.tenant) or self._new_tenant(ask.tenant)
+        self._refuse_impossible(tenant, ask)
+        state = self.config.state
+        if state == "draining":
+            raise Refused("pool-draining", "The pool is draining and takes no new work.", self._retry_us(ask.permits))
+        if state == "active" and self._fits_first(tenant, ask):
+            return self._grant(tenant, ask, 0)
+        if not ask.timeout_us:
+            raise self._found_nothing(ask)
+        if self._queue_full(tenant):
+            raise Refused("queue-full", "The queue is full.", self._retry_us(ask.permits))
+        waiter = self._enqueue(tenant, ask)
+        self._grant_waiters()
+        return waiter
+
+    def _refuse_impossible(self, tenant: TenantQueue, ask: Ask) -> None:
+        """Rule 9."""
+        ceiling = self._ceiling()
+        if ask.permits > ceiling:
+            raise Refused("exceeds-capacity", f"permits: {ask.permits} can never be granted, the pool has {ceiling}.")
+        if tenant.limit is not None and ask.permits > tenant.limit:
+            raise Refused(
+                "exceeds-tenant-limit", f"permits: {ask.permits} can never be granted, the limit is {tenant.limit}."
+            )
+
+    def _ceiling(self) -> int:
+        return max(self.config.capacity, self.config.ceiling or 0)
+
+    def _fits_first(self, tenant: TenantQueue, ask: Ask, waiter: Waiter | None = None) -> bool:
+        """Whether this can be granted at once, with nobody in front of it by rule 5 (rule 8)."""
+        if self.in_use + ask.permits > self.config.capacity or tenant.blocked(ask.permits):
+            return False
+        if not self.waiting:
+            return True
+        order, age = self._order, self._age()
+        active = tenant.in_use or tenant.waiting
+        vtime = tenant.vtime if active else order.vtime_on_return(tenant)
+        if waiter is None:
+            rank, arrival = order.ranks[ask.priority], self._arrivals + 1
+        else:
+            rank, arrival = order.rank_now(waiter, age), waiter.arrival
+        return order.goes_first(tenant, ask.permits, rank, arrival, vtime, age)
+
+    def _queue_full(self, tenant: TenantQueue) -> bool:
+        """Rule 12; absent waiters count."""
+        if len(self.waiters) >= self.config.max_waiters:
+            return True
+        return tenant.max_waiters is not None and tenant.queued >= tenant.max_waiters
+
+    def _found_nothing(self, ask: Ask) -> Refused:
+        retry_us = self._retry_us(ask.permits)
+        if self.config.state == "paused":
+            return Refused("pool-paused", "The pool is paused.", retry_us)
+        return Refused("acquire-timeout", "No permit is free for this right now.", retry_us)
+
+    def _retry_us(self, permits: int) -> int:
+        missing = self.waiting_permits + permits + self.in_use - self.config.capacity
+        return self.hints.retry_us(missing, self.config.capacity)
+
+    def retry_us(self, waiter: Waiter) -> int:
+        """The hint for a waiter that left in vain (rule 13)."""
+        return self._retry_us(waiter.ask.permits)
+
+    # Idempotency (rule 14)
+
+    def _repeat(self, found: Lease | Waiter, ask: Ask) -> Lease | Waiter | Existing:
+        if not found.ask.same_body(ask):
+            raise Refused("idempotency-conflict", "This Idempotency-Key is in use with another body.")
+        if isinstance(found, Lease):
+            return Existing(found)
+        if not ask.timeout_us:
+            return self._repeat_try(found, ask)
+        if not found.connected:
+            self._stand(found)
+        self._waiter_dues.remove(found.due_us, found.waiter_id)
+        found.ask = ask
+        found.deadline_us = found.due_us = self._now + ask.timeout_us
+        self._waiter_dues.add(found.due_us, found.waiter_id, found)
+        self._grant_waiters()
+        return self._granted_just_now(found) or found
+
+    def _repeat_try(self, waiter: Waiter, ask: Ask) -> Lease:
+        """Leaves a connected waiter alone; an absent one is granted in its place, or stays absent."""
+        if waiter.connected or self.config.state == "paused" or not self._fits_first(waiter.tenant, ask, waiter):
+            raise self._found_nothing(ask)
+        self._remove(waiter)
+        return self._grant(waiter.tenant, ask, self._now - waiter.enqueued_us)
+
+    def _granted_just_now(self, waiter: Waiter) -> Lease | None:
+        """The lease of a taken-over waiter that its return made grantable: the caller's own, so no event."""
+        for index, event in enumerate(self._events):
+            if isinstance(event, Granted) and event.waiter is waiter:
+                del self._events[index]
+                return event.lease
+        return None
+
+    # The queue
+
+    def _enqueue(self, tenant: TenantQueue, ask: Ask) -> Waiter:
+        self._arrivals += 1
+        waiter = Waiter(self._ids(), ask, tenant, self._arrivals, self._now, self._age())
+        self.waiters[waiter.waiter_id] = waiter
+        tenant.queued += 1
+        if ask.key is not None:
+            self._keys[ask.tenant, ask.key] = waiter
+        self._waiter_dues.add(waiter.due_us, waiter.waiter_id, waiter)
+        self._stand(waiter)
+        return waiter
+
+    def _stand(self, waiter: Waiter) -> None:
+        """Puts a waiter into its place in the queue: a new one, or an absent one that is back."""
+        tenant, ask = waiter.tenant, waiter.ask
+        if not (tenant.in_use or tenant.waiting):
+            self._order.activate(tenant)
+        queue = tenant.queues.get(ask.priority)
+        if queue is None:
+            queue = tenant.queues[ask.priority] = ClassQueue(self._order.ranks[ask.priority], tenant.guarantee)
+        behind = bool(queue.waiters) and waiter.arrival == self._arrivals and tenant.guarantee <= tenant.in_use
+        queue.add(waiter)
+        waiter.connected = True
+        tenant.waiting += 1
+        self.waiting += 1
+        self.waiting_permits += ask.permits
+        if not behind:  # else it cannot be its tenant's next
+            self._order.mark(tenant)
+
+    def _step_out(self, waiter: Waiter) -> None:
+        """Takes a waiter out of its place."""
+        tenant = waiter.tenant
+        tenant.queues[waiter.ask.priority].remove(waiter)
+        waiter.connected = False
+        tenant.waiting -= 1
+        self.waiting -= 1
+        self.waiting_permits -= waiter.ask.permits
+        if waiter.saved:
+            self._order.give_up_turn(waiter)
+        self._order.mark(tenant)
+
+    def _remove(self, waiter: Waiter, *, timed: bool = True) -> None:
+        """Ends a wait: served or gone. The tenant may be left with nothing (see `_settle`)."""
+        if timed:
+            self._waiter_dues.remove(waiter.due_us, waiter.waiter_id)
+        if waiter.connected:
+            self._step_out(waiter)
+        waiter.tenant.queued -= 1
+        del self.waiters[waiter.waiter_id]
+        if waiter.ask.key is not None:
+            del self._keys[waiter.ask.tenant, waiter.ask.key]
+
+    def _leave(self, waiter: Waiter, code: LeftCode, *, timed: bool = True) -> None:
+        stood = waiter.connected
+        self._remove(waiter, timed=timed)
+        if stood:
+            self._settle(waiter.tenant)
+        self._events.append(Left(waiter, code))
+
+    def _settle(self, tenant: TenantQueue) -> None:
+        if not (tenant.in_use or tenant.waiting):
+            self._order.deactivate()
+
+    def disconnect(self, waiter_id: str, now: int) -> None:
+        """The caller is gone (rule 11): the wait ends, or with a key the place is kept for a while (rule 14)."""
+        self.advance(now)
+        waiter = self.waiters.get(waiter_id)
+        if waiter is None or not waiter.connected:
+            return
+        grace_us = self.config.reconnect_grace_us
+        if waiter.ask.key is None or not grace_us:
+            self._leave(waiter, "cancelled")
+        else:
+            self._waiter_dues.remove(waiter.due_us, waiter_id)
+            waiter.due_us = min(waiter.deadline_us, self._now + grace_us)
+            self._waiter_dues.add(waiter.due_us, waiter_id, waiter)
+            self._step_out(waiter)
+            self._settle(waiter.tenant)
+        self._grant_waiters()
+
+    def cancel(self, waiter_id: str, now: int) -> bool:
+        """An operator ends a wait; False if nobody waits under this id."""
+        self.advance(now)
+        waiter = self.waiters.get(waiter_id)
+        if waiter is None:
+            return False
+        self._leave(waiter, "waiter-cancelled")
+        self._grant_waiters()
+        return True
+
+    # Grants
+
+    def _grant_waiters(self) -> None:
+        """Serves those whose turn it is, and holds free permits back for the one that needs more (rules 5 to 7)."""
+        while self.waiting and self._paused_at is None:
+            waiter = self._order.first(self._age())
+            if waiter is None:
+                return
+            free = self.config.capacity - self.in_use
+            if waiter.ask.permits > free:
+                if free > 0 and not waiter.saved:
+                    self._order.keep_turn(waiter)
+                    continue
+                return
+            self._remove(waiter)
+            lease = self._grant(waiter.tenant, waiter.ask, self._now - waiter.enqueued_us, active=True)
+            self._events.append(Granted(waiter, lease))
+
+    def _grant(self, tenant: TenantQueue, ask: Ask, waited_us: int, *, active: bool = False) -> Lease:
+        if not (active or tenant.in_use or tenant.waiting):
+            self._order.activate(tenant)
+        now = self._now
+        self.fencing += 1
+        lease = Lease(self._ids(), self.config.name, ask, self.fencing, waited_us, now, 0)
+        if self.config.max_lease_us is not None:
+            lease.ttl_us = min(lease.ttl_us, self.config.max_lease_us)  # rule 18
+        lease.expires_us = now + lease.ttl_us
+        self._hold(tenant, lease)
+        self._order.charge(tenant, ask.permits)
+        return lease
+
+    def _hold(self, tenant: TenantQueue, lease: Lease) -> None:
+        ask = lease.ask
+        self.leases[lease.lease_id] = lease
+        self._lease_dues.add(lease.expires_us, lease.lease_id, lease)
+        if ask.key is not None:
+            self._keys[ask.tenant, ask.key] = lease
+        self.in_use += ask.permits
+        tenant.in_use += ask.permits
+        if tenant.waiting:
+            self._order.mark(tenant)
+
+    def restore(self, lease: Lease) -> None:
+        """Takes back a lease that was answered before a restart (rule 20), whatever the capacity is now."""
+        tenant = self.tenants.get(lease.ask.tenant) or self._new_tenant(lease.ask.tenant)
+        if not tenant.in_use:
+            self._order.activate(tenant)
+        lease.delivered = True
+        self._hold(tenant, lease)
+
+    # Leases
+
+    def find(self, lease_id: str, tenant: str | None) -> Lease:
+        """A live lease; `tenant` None sees all (rule 17). Raises `lease-not-found`, LeaseEnded."""
+        lease = self.leases.get(lease_id)
+        if lease is None:
+            end = self._ended.get(lease_id, self._now)
+            if end is None or (tenant is not None and end.tenant != tenant):
+                raise lease_not_found()
+            raise LeaseEnded(end.reason)
+        if tenant is not None and lease.ask.tenant != tenant:
+            raise lease_not_found()
+        return lease
+
+    def renew(self, lease_id: str, tenant: str, ttl_us: int | None, now: int) -> Lease:
+        """Rule 18. `ttl_us` None: the lease's own. Raises `lease-not-found`, LeaseEnded."""
+        self.advance(now)
+        lease = self.find(lease_id, tenant)
+        ttl = lease.ttl_us if ttl_us is None else ttl_us
+        expires = self._now + ttl
+        if self.config.max_lease_us is not None:
+            ttl = min(ttl, self.config.max_lease_us)
+            expires = min(expires, lease.acquired_us + self.config.max_lease_us)
+        lease.ttl_us = ttl
+        self._reschedule(lease, max(expires, lease.expires_us), lease.drop_us)
+        return lease
+
+    def release(self, lease_id: str, tenant: str, now: int) -> Released:
+        """Ends a lease, or tells how it ended before (rule 17). Raises `lease-not-found`."""
+        self.advance(now)
+        try:
+            lease = self.find(lease_id, tenant)
+        except LeaseEnded as end:
+            return Released(reason=end.reason)
+        self._end(lease, "released")
+        self._grant_waiters()
+        return Released(held_us=self._now - lease.acquired_us)
+
+    def revoke(self, lease_id: str, now: int) -> bool:
+        """Ends anybody's lease; False if it had ended. Raises `lease-not-found`."""
+        self.advance(now)
+        try:
+            lease = self.find(lease_id, None)
+        except LeaseEnded:
+            return False
+        self._end(lease, "revoked")
+        self._grant_waiters()
+        return True
+
+    def delivered(self, lease_id: str, now: int) -> None:
+        """The answer with this lease reached a connection that stood."""
+        lease = self.leases.get(lease_id)
+        if lease is not None and not lease.delivered:
+            lease.delivered = True
+            if lease.drop_us is not None:
+                self._reschedule(lease, lease.expires_us, None)
+
+    def undelivered(self, lease_id: str, now: int) -> None:
+        """The answer could not be written: the grant goes back (rule 4), with a key after a while (rule 14)."""
+        self.advance(now)
+        lease = self.leases.get(lease_id)
+        if lease is None or lease.delivered:
+            return
+        grace_us = self.config.reconnect_grace_us
+        if lease.ask.key is None or not grace_us:
+            self._end(lease, "dropped")
+            self._grant_waiters()
+        else:
+            self._reschedule(lease, lease.expires_us, self._now + grace_us)
+
+    def _reschedule(self, lease: Lease, expires_us: int, drop_us: int | None) -> None:
+        self._lease_dues.remove(_due(lease), lease.lease_id)
+        lease.expires_us, lease.drop_us = expires_us, drop_us
+        self._lease_dues.add(_due(lease), lease.lease_id, lease)
+
+    def _end(self, lease: Lease, reason: EndReason, *, timed: bool = True) -> None:
+        """Rule 2: a lease ends exactly once. The caller serves the waiters then."""
+        ask = lease.ask
+        if timed:
+            self._lease_dues.remove(_due(lease), lease.lease_id)
+        del self.leases[lease.lease_id]
+        if ask.key is not None:
+            del self._keys[ask.tenant, ask.key]
+        tenant = self.tenants[ask.tenant]
+        self.in_use -= ask.permits
+        tenant.in_use -= ask.permits
+        if tenant.waiting:
+            self._order.mark(tenant)
+        else:
+            self._settle(tenant)
+        if reason == "released":
+            self.hints.held(self._now - lease.acquired_us)
+        self._ended.add(lease.lease_id, End(ask.tenant, self.config.name, reason, self._now))
+        self._events.append(Ended(lease, reason))
+
+    # Configuration
+
+    def configure(
+        self,
+        config: PoolConfig,
+        now: int,
+        ranks: Mapping[str, int] | None = None,
+        weights: Mapping[str, float] | None = None,
+    ) -> None:
+        """Takes a new configuration over, live (rules 3, 6, 19)."""
+        self.advance(now)
+        before, self.config = self.config, config
+        self._set_paused(config.state == "paused")
+        if weights is not None:
+            self._weights = weights
+        lowered = [tenant for tenant in self.tenants.values() if self._apply_share(tenant)]
+        if ranks is not None:
+            self._order.ranks = dict(ranks)
+            for tenant in self.tenants.values():
+                for priority, queue in tenant.queues.items():
+                    queue.rank = ranks.get(priority, queue.rank)
+        if ranks is not None or config.aging_us != before.aging_us:
+            self._order.rerank(config.aging_us, list(self.tenants.values()))
+            self._order.ring_alarms(self._age())
+        if config.capacity != before.capacity:
+            self._order.resize(config.capacity)
+        if self.waiters and (lowered or self._ceiling() < max(before.capacity, before.ceiling or 0)):
+            self._culls.append(iter(list(self.waiters.values())))
+            self._cull()
+        self._grant_waiters()
+
+    def _set_paused(self, paused: bool) -> None:
+        """Time while paused does not age (rule 5 b)."""
+        if paused and self._paused_at is None:
+            self._paused_at = self._now
+        elif not paused and self._paused_at is not None:
+            self._paused_us += self._now - self._paused_at
+            self._paused_at = None
+
+    def _new_tenant(self, name: str) -> TenantQueue:
+        tenant = self.tenants[name] = TenantQueue(name, len(self.tenants))
+        self._apply_share(tenant)
+        return tenant
+
+    def _apply_share(self, tenant: TenantQueue) -> bool:
+        """Gives a tenant its share; True if its limit came down."""
+        share = self.config.shares.get(tenant.name, _NO_SHARE)
+        weight = self._weights.get(tenant.name, 1.0) if share.weight is None else share.weight
+        before = tenant.limit
+        changed = (weight, share.limit) != (tenant.weight, before)
+        tenant.weight, tenant.limit, tenant.max_waiters = weight, share.limit, share.max_waiters
+        if share.guarantee != tenant.guarantee:
+            tenant.set_guarantee(share.guarantee)
+            changed = True
+        if changed and tenant.waiting:
+            self._order.mark(tenant)
+        return share.limit is not None and (before is None or share.limit < before)
+
+    def _cull(self) -> None:
+        """One slice of a shrink: waiters that can never be served end at once, with the reason (rules 3, 9)."""
+        ceiling = self._ceiling()
+        for _ in range(CULLED_PER_SLICE):
+            waiter = next(self._culls[0], None)
+            if waiter is None:
+                self._culls.popleft()
+                return
+            if waiter.waiter_id not in self.waiters:
+                continue
+            limit = waiter.tenant.limit
+            if waiter.ask.permits > ceiling:
+                self._leave(waiter, "exceeds-capacity")
+            elif limit is not None and waiter.ask.permits > limit:
+                self._leave(waiter, "exceeds-tenant-limit")
+
+    def turn_away(self, code: LeftCode, now: int) -> None:
+        """Ends all waits, absent ones too."""
+        self.advance(now)
+        for waiter in list(self.waiters.values()):
+            self._leave(waiter, code)
+
+    def take_back(self, lease_id: str) -> None:
+        """A grant that could not be recorded never happened for its caller. Serves nobody."""
+        lease = self.leases.get(lease_id)
+        if lease is not None:
+            lease.delivered = True  # its outcome is told by whoever takes it back
+            self._end(lease, "dropped")
+
+    def close(self, now: int) -> None:
+        """The pool is removed: its leases end revoked, its waiters get `pool-not-found`."""
+        self.turn_away("pool-not-found", now)
+        for lease in list(self.leases.values()):
+            self._end(lease, "revoked")
+
+    # What it shows
+
+    def tenant_in_use(self, tenant: str) -> int:
+        """Permits that a tenant holds."""
+        found = self.tenants.get(tenant)
+        return 0 if found is None else found.in_use
+
+    def drift(self) -> int:
+        """Permits in use less the sum over the leases: anything but 0 is a fault (rule 1)."""
+        return self.in_use - sum(lease.ask.permits for lease in self.leases.values())
+
+    def queue(self, limit: int) -> list[tuple[Waiter, int | None]]:
+        """The waiters as they would be served if permits came free one by one: positions for the first `limit`.
+
+        The rest follow by arrival, those who are passed over or absent last, without a position.
+        """
+        self._order.first(self._age())
+        served = serving_order(self._order, self._age(), limit)
+        placed = {waiter.waiter_id for waiter in served}
+        later: list[Waiter] = []
+        last: list[Waiter] = []
+        for waiter in self.waiters.values():
+            if waiter.waiter_id not in placed:
+                stands = waiter.connected and waiter.tenant.entry is not None and len(served) == limit
+                (later if stands else last).append(waiter)
+        return [
+            *((waiter, place) for place, waiter in enumerate(served, 1)),
+            *((waiter, None) for waiter in later + last),
+        ]
+
+
+def _due(lease: Lease) -> int:
+    return lease.expires_us if lease.drop_us is None else min(lease.expires_us, lease.drop_us)
+
+
+def lease_not_found() -> Refused:
+    """To a stranger a lease does not exist."""
+    return Refused("lease-not-found", "There is no such lease.")

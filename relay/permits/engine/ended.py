@@ -1,0 +1,47 @@
+"""How leases ended, remembered for a while so that a late holder is told why (rule 17)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from relay.permits.engine.base import SECOND, EndReason
+
+KEEP_US = 24 * 3600 * SECOND
+KEEP_ENDS = 100_000
+
+
+class End(NamedTuple):
+    """One end: whose lease it was, in which pool, why it ended, and when (engine time)."""
+
+    tenant: str
+    pool: str
+    reason: EndReason
+    at_us: int
+
+
+class EndedLeases:
+    """The last 100,000 ends, for 24 hours at most."""
+
+    __slots__ = ("_ends",)
+
+    def __init__(self) -> None:
+        self._ends: OrderedDict[str, End] = OrderedDict()  # a dict's first item is not O(1) after deletions in front
+
+    def add(self, lease_id: str, end: End) -> None:
+        """Remembers an end. O(1) amortised."""
+        ends = self._ends
+        ends[lease_id] = end
+        if len(ends) > KEEP_ENDS:
+            ends.popitem(last=False)
+
+    def get(self, lease_id: str, now: int) -> End | None:
+        """How a lease ended, None if that is not (or no longer) known."""
+        end = self._ends.get(lease_id)
+        if end is None or end.at_us < now - KEEP_US:
+            return None
+        return end
+
+    def items(self) -> list[tuple[str, End]]:
+        """All that is remembered, the oldest first."""
+        return list(self._ends.items())

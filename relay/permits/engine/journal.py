@@ -1,0 +1,295 @@
+"""The embedded engine's memory across restarts: an append file of checksummed frames, and snapshots (rule 20).
+
+Every turn of the event loop that changed something writes one frame, before its answers go out. Segment N holds what
+came after snapshot N; when a segment has grown large, segment N + 1 begins and a thread writes snapshot N + 1.
+No asyncio, no pools: `memory.py` decides what is written and when.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import msgspec
+from msgspec import Struct
+
+from relay.permits.engine.base import Ask, EndReason, Lease
+
+log = logging.getLogger("relay.journal")
+
+FORMAT = 1
+_MAGIC = b"token-relay journal "
+_HEADER = _MAGIC + b"%03d\n" % FORMAT
+_FRAME = struct.Struct("<II")  # length and crc32 of the payload
+_SNAPSHOT_CHUNK = 1000  # records a frame
+
+
+class GrantRecord(Struct, frozen=True, array_like=True, tag=1):
+    """A lease was granted; in a snapshot: it lives."""
+
+    lease_id: str
+    pool: str
+    tenant: str
+    permits: int
+    priority: str
+    holder: str
+    metadata: Mapping[str, Any]
+    key: str | None
+    asked_ttl_us: int
+    ttl_us: int
+    fencing_token: int
+    waited_us: int
+    acquired_us: int
+
+    @classmethod
+    def of(cls, lease: Lease) -> GrantRecord:
+        """The record of a lease."""
+        ask = lease.ask
+        return cls(
+            lease.lease_id,
+            lease.pool,
+            ask.tenant,
+            ask.permits,
+            ask.priority,
+            ask.holder,
+            ask.metadata,
+            ask.key,
+            ask.ttl_us,
+            lease.ttl_us,
+            lease.fencing_token,
+            lease.waited_us,
+            lease.acquired_us,
+        )
+
+    def lease(self) -> Lease:
+        """The lease again, without its expiry, which counts anew after a restart."""
+        ask = Ask(self.tenant, self.permits, self.priority, 0, self.asked_ttl_us, self.holder, self.metadata, self.key)
+        lease = Lease(self.lease_id, self.pool, ask, self.fencing_token, self.waited_us, self.acquired_us, 0)
+        lease.ttl_us = self.ttl_us
+        return lease
+
+
+class RenewRecord(Struct, frozen=True, array_like=True, tag=2):
+    """A lease was renewed with this time to live."""
+
+    lease_id: str
+    ttl_us: int
+
+
+class EndRecord(Struct, frozen=True, array_like=True, tag=3):
+    """A lease ended."""
+
+    lease_id: str
+    pool: str
+    tenant: str
+    reason: EndReason
+    at_us: int
+
+
+class FenceRecord(Struct, frozen=True, array_like=True, tag=4):
+    """The last fencing token of a pool's name, which outlives the pool."""
+
+    pool: str
+    token: int
+
+
+class ClockRecord(Struct, frozen=True, array_like=True, tag=5):
+    """The engine's clock; `clean` if nothing was lost after it."""
+
+    now_us: int
+    clean: bool = False
+
+
+Record = GrantRecord | RenewRecord | EndRecord | FenceRecord | ClockRecord
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(list[Record])
+
+
+class JournalRefused(Exception):
+    """The journal cannot be used; the message is one line for the operator."""
+
+
+class Recovered:
+    """The state that a journal tells: live leases, the last ends, fencing tokens, the clock."""
+
+    def __init__(self) -> None:
+        self.leases: dict[str, Lease] = {}
+        self.ends: dict[str, EndRecord] = {}
+        self.fences: dict[str, int] = {}
+        self.now_us = 0
+        self.clean = True
+
+    def apply(self, record: Record) -> None:
+        """Takes one record over."""
+        if isinstance(record, GrantRecord):
+            lease = record.lease()
+            self.leases[lease.lease_id] = lease
+            self.fences[lease.pool] = max(self.fences.get(lease.pool, 0), lease.fencing_token)
+            self.now_us = max(self.now_us, lease.acquired_us)
+        elif isinstance(record, RenewRecord):
+            if record.lease_id in self.leases:
+                self.leases[record.lease_id].ttl_us = record.ttl_us
+        elif isinstance(record, EndRecord):
+            self.leases.pop(record.lease_id, None)
+            self.ends[record.lease_id] = record
+            self.now_us = max(self.now_us, record.at_us)
+        elif isinstance(record, FenceRecord):
+            self.fences[record.pool] = max(self.fences.get(record.pool, 0), record.token)
+        else:
+            self.now_us = max(self.now_us, record.now_us)
+        self.clean = isinstance(record, ClockRecord) and record.clean
+
+
+class Journal:
+    """The files in one folder. Not thread-safe, but `sync` and `write_snapshot` may run in another thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.size = 0  # bytes in the present segment
+        self._number = 0
+        self._file = -1
+
+    def recover(self) -> Recovered:
+        """Reads everything. Raises JournalRefused, naming the file, if it is of another format or damaged."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state = Recovered()
+        snapshots = self._numbers("snapshot")
+        first = snapshots[-1] if snapshots else 0
+        self._number = first
+        if snapshots:
+            self._replay(self._path("snapshot", first), state, whole=True)
+        for number in self._numbers("journal"):
+            if number >= first:
+                self._replay(self._path("journal", number), state)
+                self._number = number
+        return state
+
+    def start_segment(self) -> None:
+        """Begins the next segment: what follows is written there. Raises OSError."""
+        path = self._path("journal", self._number + 1)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            _write_all(file, _HEADER)
+        except OSError:
+            os.close(file)
+            raise
+        self.close()
+        self._file, self.size = file, len(_HEADER)
+        self._number += 1
+
+    def write_snapshot(self, records: Iterable[Record]) -> None:
+        """Writes the state as it was when the present segment began, then drops what is older. Raises OSError."""
+        number = self._number
+        path = self._path("snapshot", number)
+        part = path.with_name(path.name + ".part")
+        file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            _write_all(file, _HEADER)
+            for chunk in _chunks(records):
+                _write_all(file, _framed(chunk))
+            os.fsync(file)
+        finally:
+            os.close(file)
+        part.rename(path)
+        self._sync_folder()
+        for kind in ("journal", "snapshot"):
+            for old in self._numbers(kind):
+                if old < number:
+                    self._path(kind, old).unlink(missing_ok=True)
+
+    def write(self, records: list[Record]) -> None:
+        """Appends one frame with one write. Raises OSError; the frame may then be torn."""
+        frame = _framed(records)
+        _write_all(self._file, frame)
+        self.size += len(frame)
+
+    def sync(self) -> None:
+        """Makes what was written survive a power cut. Raises OSError."""
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        """Closes the segment."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _sync_folder(self) -> None:
+        folder = os.open(self.folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _path(self, kind: str, number: int) -> Path:
+        return self.folder / f"{kind}-{number:06d}"
+
+    def _numbers(self, kind: str) -> list[int]:
+        names = (path.name.rpartition("-") for path in self.folder.glob(f"{kind}-*"))
+        return sorted(int(number) for _, _, number in names if number.isdigit())
+
+    def _replay(self, path: Path, state: Recovered, *, whole: bool = False) -> None:
+        data = path.read_bytes()
+        if not data.startswith(_HEADER):
+            if len(data) < len(_HEADER) and not whole:
+                return  # the segment was being begun
+            if data.startswith(_MAGIC):
+                version = data[len(_MAGIC) : len(_MAGIC) + 3].decode(errors="replace").lstrip("0")
+                raise JournalRefused(f"{path} has format {version}; this version reads format {FORMAT}.")
+            raise JournalRefused(f"{path} is not a journal of Token Relay.")
+        for payload in _frames(path, data, whole):
+            for record in _decoder.decode(payload):
+                state.apply(record)
+
+
+def _frames(path: Path, data: bytes, whole: bool) -> Iterator[bytes]:
+    """The payloads. A torn last frame is normal after a kill; damage before it is not."""
+    at, end = len(_HEADER), len(data)
+    while at < end:
+        start = at + _FRAME.size
+        torn = start > end
+        if not torn:
+            length, checksum = _FRAME.unpack_from(data, at)
+            torn = start + length > end or not length
+        if torn:
+            if whole:
+                break
+            log.warning("%s: the last %d bytes were not written whole and are left out", path.name, end - at)
+            return
+        payload = data[start : start + length]
+        if crc32(payload) != checksum:
+            if start + length == end and not whole:
+                log.warning("%s: the last frame was not written whole and is left out", path.name)
+                return
+            break
+        yield payload
+        at = start + length
+    if at < end:
+        raise JournalRefused(f"{path} is damaged at byte {at}; restore the data folder, or move this file away.")
+
+
+def _framed(records: list[Record]) -> bytes:
+    payload = _encode(records)
+    return _FRAME.pack(len(payload), crc32(payload)) + payload
+
+
+def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
+    chunk: list[Record] = []
+    for record in records:
+        chunk.append(record)
+        if len(chunk) == _SNAPSHOT_CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _write_all(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]

@@ -1,0 +1,89 @@
+"""Leases, waiters and pools as answers and lists show them: engine time becomes wall time here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from relay.permits.engine.base import SECOND, Lease, LeaseView, PoolGauges, WaiterView
+from relay.permits.engine.core import PoolCore, Waiter
+
+EXACT_POSITIONS = 500
+
+
+class WallClock:
+    """Engine time to Unix time in µs. Follows the wall clock when that jumps, not when it merely drifts within a look."""
+
+    __slots__ = ("_now", "offset_us")
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self.offset_us = 0
+
+    def look(self) -> None:
+        """Compares the clocks."""
+        offset = time.time_ns() // 1000 - self._now()
+        if abs(offset - self.offset_us) > SECOND // 100:
+            self.offset_us = offset
+
+
+def lease_view(lease: Lease, now: int, wall: WallClock) -> LeaseView:
+    """A lease as the API answers it."""
+    ask, offset = lease.ask, wall.offset_us
+    return LeaseView(
+        lease.lease_id,
+        lease.pool,
+        ask.tenant,
+        ask.permits,
+        ask.priority,
+        ask.holder,
+        ask.metadata,
+        lease.fencing_token,
+        lease.waited_us,
+        lease.acquired_us + offset,
+        lease.expires_us + offset,
+        lease.expires_us - now,
+        lease.ttl_us,
+    )
+
+
+def waiter_views(core: PoolCore, now: int, wall: WallClock, wanted: Callable[[Waiter], bool]) -> Iterator[WaiterView]:
+    """The waiters in serving order; the estimate counts the permits ahead."""
+    ahead = core.in_use - core.config.capacity
+    for waiter, position in core.queue(EXACT_POSITIONS):
+        ahead += waiter.ask.permits
+        if wanted(waiter):
+            yield WaiterView(
+                waiter.waiter_id,
+                waiter.ask.tenant,
+                waiter.ask.priority,
+                waiter.ask.permits,
+                waiter.ask.holder,
+                now - waiter.enqueued_us,
+                waiter.deadline_us + wall.offset_us,
+                position,
+                waiter.connected,
+                None if position is None else core.hints.wait_us(ahead, core.config.capacity),
+            )
+
+
+def pool_gauges(core: PoolCore, now: int) -> PoolGauges:
+    """One pool at this moment."""
+    oldest = next((waiter.enqueued_us for waiter in core.waiters.values() if waiter.connected), now)
+    by_priority: dict[str, int] = {}
+    for tenant in core.tenants.values():
+        if tenant.waiting:
+            for priority, queue in tenant.queues.items():
+                if queue.waiters:
+                    by_priority[priority] = by_priority.get(priority, 0) + len(queue.waiters)
+    return PoolGauges(
+        core.config.name,
+        core.config.capacity,
+        core.in_use,
+        core.waiting,
+        now - oldest,
+        core.config.state,
+        core.drift(),
+        {tenant.name: tenant.in_use for tenant in core.tenants.values()},
+        by_priority,
+    )

@@ -1,0 +1,255 @@
+"""One tenant's waiters in one pool, and which of them is next (rules 5 to 7). No I/O, no clock.
+
+A tenant's waiters stand in one queue per priority class, by arrival. All of a queue age alike, so its first waiter has
+the lowest effective rank of the queue as well: ageing moves nobody, and only the few heads have to be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from sortedcontainers import SortedDict, SortedList
+
+from relay.permits.engine.base import Ask
+from relay.permits.engine.timeline import NEVER
+
+UNSAVED = 1
+GROUP = 256  # a place's first figure: group * GROUP + effective rank * 2 + (0 saved, UNSAVED not)
+
+
+class Waiter:
+    """A queued acquire. `saved` numbers the turn that is kept for it (rule 7), 0: none. `owner` is the engine's."""
+
+    __slots__ = (
+        "arrival",
+        "ask",
+        "connected",
+        "deadline_us",
+        "due_us",
+        "enqueued_age",
+        "enqueued_us",
+        "owner",
+        "saved",
+        "tenant",
+        "waiter_id",
+    )
+
+    def __init__(self, waiter_id: str, ask: Ask, tenant: TenantQueue, arrival: int, now: int, age: int) -> None:
+        self.waiter_id = waiter_id
+        self.ask = ask
+        self.tenant = tenant
+        self.arrival = arrival
+        self.enqueued_us = now
+        self.enqueued_age = age
+        self.deadline_us = now + ask.timeout_us
+        self.due_us = self.deadline_us  # deadline, or while absent the end of the kept place
+        self.connected = True
+        self.saved = 0
+        self.owner: Any = None
+
+
+class SizeIndex:
+    """The earliest arrival among waiters of at most n permits: a tournament tree over sizes, O(log largest)."""
+
+    __slots__ = ("_arrivals", "_leaves", "_tree")
+
+    def __init__(self, largest: int) -> None:
+        self._leaves = 1 << largest.bit_length()
+        self._arrivals: dict[int, SortedList] = {}
+        self._tree: dict[int, int] = {}
+
+    def add(self, size: int, arrival: int) -> None:
+        """Adds a waiter; sizes above the largest are not indexed."""
+        if size < self._leaves:
+            self._arrivals.setdefault(size, SortedList()).add(arrival)
+            self._update(size)
+
+    def remove(self, size: int, arrival: int) -> None:
+        """Removes a waiter that was added."""
+        if size < self._leaves:
+            self._arrivals[size].remove(arrival)
+            self._update(size)
+
+    def _update(self, size: int) -> None:
+        tree, arrivals, node = self._tree, self._arrivals[size], self._leaves + size
+        value = arrivals[0] if arrivals else NEVER
+        while node and tree.get(node, NEVER) != value:
+            tree[node] = value
+            value = min(value, tree.get(node ^ 1, NEVER))
+            node >>= 1
+        if not arrivals:
+            del self._arrivals[size]
+
+    def first(self, at_most: int) -> int | None:
+        """The earliest arrival with a size up to `at_most`, None if there is none."""
+        left, right, best = self._leaves, self._leaves + min(at_most, self._leaves - 1) + 1, NEVER
+        while left < right:
+            if left & 1:
+                best = min(best, self._tree.get(left, NEVER))
+                left += 1
+            if right & 1:
+                right -= 1
+                best = min(best, self._tree.get(right, NEVER))
+            left >>= 1
+            right >>= 1
+        return None if best == NEVER else best
+
+    def sizes(self) -> dict[int, SortedList]:
+        """The arrivals of each size that waits."""
+        return self._arrivals
+
+
+class Heads(Protocol):
+    """A class queue as `next_of` sees it."""
+
+    rank: int
+
+    def head(self) -> Waiter | None:
+        """Its first waiter."""
+
+    def first(self, slack: int) -> Waiter | None:
+        """Its first waiter of at most `slack` permits."""
+
+
+class ClassQueue:
+    """The connected waiters of one tenant and class, by arrival."""
+
+    __slots__ = ("rank", "sizes", "waiters")
+
+    def __init__(self, rank: int, guarantee: int) -> None:
+        self.rank = rank
+        self.waiters: SortedDict = SortedDict()
+        self.sizes = SizeIndex(guarantee) if guarantee else None
+
+    def add(self, waiter: Waiter) -> None:
+        """Puts a waiter at its place, which may be in the middle when it comes back."""
+        self.waiters[waiter.arrival] = waiter
+        if self.sizes is not None:
+            self.sizes.add(waiter.ask.permits, waiter.arrival)
+
+    def remove(self, waiter: Waiter) -> None:
+        """Takes a waiter out."""
+        del self.waiters[waiter.arrival]
+        if self.sizes is not None:
+            self.sizes.remove(waiter.ask.permits, waiter.arrival)
+
+    def guarantee(self, permits: int) -> None:
+        """Indexes by size for a new guarantee."""
+        self.sizes = None
+        if permits:
+            self.sizes = SizeIndex(permits)
+            for waiter in self.waiters.values():
+                self.sizes.add(waiter.ask.permits, waiter.arrival)
+
+    def head(self) -> Waiter | None:
+        """The first waiter."""
+        return self.waiters.peekitem(0)[1] if self.waiters else None
+
+    def first(self, slack: int) -> Waiter | None:
+        """The first waiter of at most `slack` permits, which must not exceed the guarantee."""
+        arrival = self.sizes.first(slack) if self.sizes is not None else None
+        return None if arrival is None else self.waiters[arrival]
+
+
+class TenantQueue:
+    """What one tenant holds and waits for in one pool."""
+
+    __slots__ = (
+        "alarm",
+        "entry",
+        "guarantee",
+        "in_use",
+        "in_vtimes",
+        "limit",
+        "max_waiters",
+        "name",
+        "next",
+        "number",
+        "place",
+        "queued",
+        "queues",
+        "saved",
+        "vtime",
+        "waiting",
+        "weight",
+    )
+
+    def __init__(self, name: str, number: int) -> None:
+        self.name = name
+        self.number = number  # parts equal alarms in heaps
+        self.weight = 1.0
+        self.limit: int | None = None
+        self.guarantee = 0
+        self.max_waiters: int | None = None
+        self.in_use = 0
+        self.waiting = 0  # connected waiters
+        self.queued = 0  # all waiters, absent ones too
+        self.vtime = 0.0
+        self.in_vtimes = False
+        self.queues: dict[str, ClassQueue] = {}
+        self.saved: list[Waiter] = []
+        self.next: Waiter | None = None  # also while passed over
+        self.place = NEVER  # first figure of the next waiter's place
+        self.entry: Entry | None = None  # the valid entry in the pool's heap; None while passed over
+        self.alarm = NEVER  # age time at which a rank may change
+
+    def blocked(self, permits: int) -> bool:
+        """Whether this many more would exceed the limit (rule 6)."""
+        return self.limit is not None and self.in_use + permits > self.limit
+
+    def set_guarantee(self, permits: int) -> None:
+        """Takes a new guarantee over."""
+        self.guarantee = permits
+        for queue in self.queues.values():
+            queue.guarantee(permits)
+
+
+# place, then share and virtual time (saved: number of the kept turn and 0), arrival, tenant
+Entry = tuple[int, float, float, int, TenantQueue]
+
+
+def effective_rank(rank: int, age: int, aging_us: int | None) -> int:
+    """Rule 5 (b)."""
+    if aging_us is None or not rank:
+        return rank
+    return max(0, rank - age // aging_us)
+
+
+def next_of(
+    queues: Iterable[Heads], saved: Iterable[Waiter], ranks: dict[str, int], slack: int, age: int, aging_us: int | None
+) -> tuple[Waiter | None, int, int]:
+    """A tenant's next waiter by rules 5 and 7, the first figure of its place, and when (age time) a rank changes next.
+
+    `slack` is what the tenant may still take within its guarantee.
+    """
+    best: Waiter | None = None
+    best_key = (NEVER, NEVER)
+    step = NEVER
+
+    def consider(waiter: Waiter, rank: int, group: int) -> None:
+        nonlocal best, best_key, step
+        if aging_us is not None and rank:
+            steps = (age - waiter.enqueued_age) // aging_us
+            if steps < rank:
+                step = min(step, waiter.enqueued_age + (steps + 1) * aging_us)
+                rank -= steps
+            else:
+                rank = 0
+        if waiter.saved:
+            key = (rank * 2, waiter.saved)
+        else:
+            key = (group + rank * 2 + UNSAVED, waiter.arrival)
+        if key < best_key:
+            best, best_key = waiter, key
+
+    for waiter in saved:
+        consider(waiter, ranks[waiter.ask.priority], 0)
+    for queue in queues:
+        head = queue.head()
+        if head is None:
+            continue
+        if slack > 0 and (within := queue.first(slack)) is not None:
+            consider(within, queue.rank, 0)
+        consider(head, queue.rank, GROUP)
+    return best, best_key[0], step

@@ -1,0 +1,33 @@
+"""A pool at one moment: what meters, pages and metrics read from an engine."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+PoolState = Literal["active", "paused", "draining"]
+
+
+class PoolGauges(Struct, frozen=True):
+    """A pool at one moment. `waiting` counts connected waiters only; `drift` is `in_use` less the sum of the leases."""
+
+    name: str
+    capacity: int
+    in_use: int
+    waiting: int
+    oldest_wait_us: int
+    state: PoolState
+    drift: int
+    tenants_in_use: dict[str, int]
+    waiting_by_priority: dict[str, int]
+
+    @property
+    def available(self) -> int:
+        """Permits that are free: never negative."""
+        return max(0, self.capacity - self.in_use)
+
+    @property
+    def over_limit(self) -> int:
+        """Permits held above the capacity, after a shrink."""
+        return max(0, self.in_use - self.capacity)
