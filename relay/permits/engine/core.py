@@ -177,7 +177,9 @@ class PoolCore:
         if state == "draining":
             raise Refused("pool-draining", "The pool is draining and takes no new work.", self._retry_us(ask.permits))
         if state == "active" and self._fits_first(tenant, ask):
-            return self._grant(tenant, ask, 0)
+            lease = self._grant(tenant, ask, 0)
+            self._grant_waiters()  # the grant may have brought its tenant to its limit, so that its turns are kept no more
+            return lease
         if not ask.timeout_us:
             raise self._found_nothing(ask)
         if self._queue_full(tenant):
@@ -206,8 +208,7 @@ class PoolCore:
         if not self.waiting:
             return True
         order, age = self._order, self._age()
-        active = tenant.in_use or tenant.waiting
-        vtime = tenant.vtime if active else order.vtime_on_return(tenant)
+        vtime = tenant.vtime if tenant.active else order.vtime_on_return(tenant)
         if waiter is None:
             rank, arrival = order.ranks[ask.priority], self._arrivals + 1
         else:
@@ -240,6 +241,8 @@ class PoolCore:
         if not found.ask.same_body(ask):
             raise Refused("idempotency-conflict", "This Idempotency-Key is in use with another body.")
         if isinstance(found, Lease):
+            if found.drop_us is not None:  # its answer is on the way again
+                self._reschedule(found, found.expires_us, None)
             return Existing(found)
         if not ask.timeout_us:
             return self._repeat_try(found, ask)
@@ -257,7 +260,9 @@ class PoolCore:
         if waiter.connected or self.config.state == "paused" or not self._fits_first(waiter.tenant, ask, waiter):
             raise self._found_nothing(ask)
         self._remove(waiter)
-        return self._grant(waiter.tenant, ask, self._now - waiter.enqueued_us)
+        lease = self._grant(waiter.tenant, ask, self._now - waiter.enqueued_us, active=True)
+        self._grant_waiters()
+        return lease
 
     def _granted_just_now(self, waiter: Waiter) -> Lease | None:
         """The lease of a taken-over waiter that its return made grantable: the caller's own, so no event."""
@@ -273,6 +278,8 @@ class PoolCore:
         self._arrivals += 1
         waiter = Waiter(self._ids(), ask, tenant, self._arrivals, self._now, self._age())
         self.waiters[waiter.waiter_id] = waiter
+        if not tenant.active:
+            self._order.activate(tenant)
         tenant.queued += 1
         if ask.key is not None:
             self._keys[ask.tenant, ask.key] = waiter
@@ -283,8 +290,6 @@ class PoolCore:
     def _stand(self, waiter: Waiter) -> None:
         """Puts a waiter into its place in the queue: a new one, or an absent one that is back."""
         tenant, ask = waiter.tenant, waiter.ask
-        if not (tenant.in_use or tenant.waiting):
-            self._order.activate(tenant)
         queue = tenant.queues.get(ask.priority)
         if queue is None:
             queue = tenant.queues[ask.priority] = ClassQueue(self._order.ranks[ask.priority], tenant.guarantee)
@@ -321,14 +326,12 @@ class PoolCore:
             del self._keys[waiter.ask.tenant, waiter.ask.key]
 
     def _leave(self, waiter: Waiter, code: LeftCode, *, timed: bool = True) -> None:
-        stood = waiter.connected
         self._remove(waiter, timed=timed)
-        if stood:
-            self._settle(waiter.tenant)
+        self._settle(waiter.tenant)
         self._events.append(Left(waiter, code))
 
     def _settle(self, tenant: TenantQueue) -> None:
-        if not (tenant.in_use or tenant.waiting):
+        if not tenant.active:
             self._order.deactivate()
 
     def disconnect(self, waiter_id: str, now: int) -> None:
@@ -345,7 +348,6 @@ class PoolCore:
             waiter.due_us = min(waiter.deadline_us, self._now + grace_us)
             self._waiter_dues.add(waiter.due_us, waiter_id, waiter)
             self._step_out(waiter)
-            self._settle(waiter.tenant)
         self._grant_waiters()
 
     def cancel(self, waiter_id: str, now: int) -> bool:
@@ -377,7 +379,7 @@ class PoolCore:
             self._events.append(Granted(waiter, lease))
 
     def _grant(self, tenant: TenantQueue, ask: Ask, waited_us: int, *, active: bool = False) -> Lease:
-        if not (active or tenant.in_use or tenant.waiting):
+        if not (active or tenant.active):
             self._order.activate(tenant)
         now = self._now
         self.fencing += 1
@@ -403,7 +405,7 @@ class PoolCore:
     def restore(self, lease: Lease) -> None:
         """Takes back a lease that was answered before a restart (rule 20), whatever the capacity is now."""
         tenant = self.tenants.get(lease.ask.tenant) or self._new_tenant(lease.ask.tenant)
-        if not tenant.in_use:
+        if not tenant.active:
             self._order.activate(tenant)
         lease.delivered = True
         self._hold(tenant, lease)
@@ -496,8 +498,7 @@ class PoolCore:
         tenant.in_use -= ask.permits
         if tenant.waiting:
             self._order.mark(tenant)
-        else:
-            self._settle(tenant)
+        self._settle(tenant)
         if reason == "released":
             self.hints.held(self._now - lease.acquired_us)
         self._ended.add(lease.lease_id, End(ask.tenant, self.config.name, reason, self._now))

@@ -52,20 +52,12 @@ class Order:
 
     def first(self, age: int) -> Waiter | None:
         """The waiter whose turn it is. O(log tenants + ranks) amortised."""
-        while True:
-            while self._marked:
-                self._place(self._marked.popitem()[0], age)
-            heap = self._heap
-            while heap and heap[0][4].entry is not heap[0]:
-                heappop(heap)
-            if not heap:
-                return None
-            tenant = heap[0][4]
-            waiter = tenant.next
-            assert waiter is not None
-            if waiter.ask.permits <= self.capacity:
-                return waiter
-            self._pass_over(tenant)
+        while self._marked:
+            self._place(self._marked.popitem()[0], age)
+        heap = self._heap
+        while heap and heap[0][4].entry is not heap[0]:
+            heappop(heap)
+        return heap[0][4].next if heap else None
 
     def goes_first(self, tenant: TenantQueue, permits: int, rank: int, arrival: int, vtime: float, age: int) -> bool:
         """Whether a waiter like this, if it stood in the queue, would be the first. Changes nobody's turn."""
@@ -135,12 +127,12 @@ class Order:
     # What changes for many
 
     def resize(self, capacity: int) -> None:
-        """A new capacity: tenants that waited for it stand again; kept turns are looked at again."""
+        """A new capacity: who waited for it stands again, who has no room in it is passed over."""
         self.capacity = capacity
         for tenant in self._oversized:
             self.mark(tenant)
         for _, _, _, _, tenant in self._heap:
-            if tenant.saved:
+            if tenant.next is not None and tenant.next.ask.permits > capacity:
                 self.mark(tenant)
 
     def rerank(self, aging_us: int | None, tenants: list[TenantQueue]) -> None:
@@ -183,7 +175,7 @@ class Order:
         heap = self._vtimes
         while True:
             bound, number, other = heap[0]
-            if not (other.in_use or other.waiting):
+            if not other.active:
                 heappop(heap)
                 other.in_vtimes = False
             elif other.vtime > bound:

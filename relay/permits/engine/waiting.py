@@ -194,6 +194,11 @@ class TenantQueue:
         self.entry: Entry | None = None  # the valid entry in the pool's heap; None while passed over
         self.alarm = NEVER  # age time at which a rank may change
 
+    @property
+    def active(self) -> bool:
+        """Whether it holds or waits for anything (rule 5 c); an absent waiter keeps its place, so it counts."""
+        return self.in_use > 0 or self.queued > 0
+
     def blocked(self, permits: int) -> bool:
         """Whether this many more would exceed the limit (rule 6)."""
         return self.limit is not None and self.in_use + permits > self.limit

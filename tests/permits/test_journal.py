@@ -1,0 +1,145 @@
+"""The journal's files: what is written comes back; what was torn is left out; what is damaged or foreign is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from relay.permits.engine.journal import (
+    ClockRecord,
+    EndRecord,
+    FenceRecord,
+    GrantRecord,
+    Journal,
+    JournalRefused,
+    Record,
+    Recovered,
+    RenewRecord,
+)
+
+
+def grant(number: int, token: int | None = None) -> GrantRecord:
+    return GrantRecord(
+        f"lease-{number}",
+        "gpu",
+        "search",
+        2,
+        "batch",
+        "worker",
+        {"job": [1, "x"]},
+        "key",
+        60_000_000,
+        60_000_000,
+        token or number,
+        5,
+        1000 + number,
+    )
+
+
+def write(folder: Path, *frames: list[Record]) -> Path:
+    """A folder with one snapshot and these frames after it; the segment's path."""
+    journal = Journal(folder)
+    journal.recover()
+    journal.start_segment()
+    journal.write_snapshot([FenceRecord("gpu", 7)])
+    for frame in frames:
+        journal.write(frame)
+    journal.close()
+    return folder / "journal-000001"
+
+
+def read(folder: Path) -> Recovered:
+    return Journal(folder).recover()
+
+
+def test_an_empty_folder_tells_nothing_and_is_clean(tmp_path: Path) -> None:
+    state = read(tmp_path / "engine")
+    assert (state.leases, state.fences, state.now_us, state.clean) == ({}, {}, 0, True)
+
+
+def test_leases_ends_fences_and_the_clock_come_back(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        [grant(1), grant(2, token=9)],
+        [RenewRecord("lease-2", 30_000_000), EndRecord("lease-1", "gpu", "search", "released", 5000)],
+        [ClockRecord(9000)],
+    )
+    state = read(tmp_path)
+    assert list(state.leases) == ["lease-2"]
+    lease = state.leases["lease-2"]
+    assert (lease.ask.tenant, lease.ask.permits, lease.ask.metadata) == ("search", 2, {"job": [1, "x"]})
+    assert (lease.ttl_us, lease.fencing_token, lease.ask.key) == (30_000_000, 9, "key")
+    assert state.ends["lease-1"].reason == "released"
+    assert state.fences == {"gpu": 9}
+    assert state.now_us == 9000
+    assert not state.clean
+
+
+def test_a_clean_stop_is_told_apart(tmp_path: Path) -> None:
+    write(tmp_path, [grant(1)], [ClockRecord(9000, clean=True)])
+    assert read(tmp_path).clean
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_a_torn_last_frame_is_left_out(tmp_path: Path, cut: int) -> None:
+    path = write(tmp_path, [grant(1)], [grant(2)])
+    path.write_bytes(path.read_bytes()[:-cut])
+    assert list(read(tmp_path).leases) == ["lease-1"]
+
+
+def test_zeros_after_a_power_cut_are_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path, [grant(1)])
+    path.write_bytes(path.read_bytes() + bytes(4096))
+    assert list(read(tmp_path).leases) == ["lease-1"]
+
+
+def test_damage_before_the_end_is_refused_by_name_and_place(tmp_path: Path) -> None:
+    path = write(tmp_path, [grant(1)], [grant(2)])
+    data = bytearray(path.read_bytes())
+    data[60] ^= 0xFF
+    path.write_bytes(bytes(data))
+    with pytest.raises(JournalRefused, match=r"journal-000001 is damaged at byte 24"):
+        read(tmp_path)
+
+
+def test_an_unknown_format_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = write(tmp_path, [grant(1)])
+    path.write_bytes(path.read_bytes().replace(b"journal 001", b"journal 002", 1))
+    with pytest.raises(JournalRefused, match=r"^[^\n]*has format 2; this version reads format 1\.$"):
+        read(tmp_path)
+
+
+def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
+    write(tmp_path).write_bytes(b"something else altogether, longer than a header")
+    with pytest.raises(JournalRefused, match="not a journal"):
+        read(tmp_path)
+
+
+def test_a_snapshot_replaces_what_is_older(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.recover()
+    for number in (1, 2, 3):
+        journal.start_segment()
+        journal.write_snapshot([grant(number)])
+        journal.write([grant(number + 10)])
+    journal.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["journal-000003", "snapshot-000003"]
+    assert sorted(read(tmp_path).leases) == ["lease-13", "lease-3"]
+
+
+def test_a_segment_whose_snapshot_was_never_finished_is_read_after_the_older_ones(tmp_path: Path) -> None:
+    write(tmp_path, [grant(1)], [grant(2)])
+    journal = Journal(tmp_path)
+    journal.recover()
+    journal.start_segment()
+    journal.write([EndRecord("lease-1", "gpu", "search", "released", 1)])
+    journal.close()
+    (tmp_path / "snapshot-000002.part").write_bytes(b"half")
+    assert list(read(tmp_path).leases) == ["lease-2"]
+
+
+def test_the_files_are_for_their_owner_only(tmp_path: Path) -> None:
+    path = write(tmp_path / "engine")
+    assert path.stat().st_mode & 0o077 == 0
+    assert path.parent.stat().st_mode & 0o077 == 0
