@@ -89,6 +89,9 @@ class Problem(Exception):
         return None if self.retry_after_s is None else max(1, math.ceil(self.retry_after_s))
 
 
+CUT_OFF = Problem(400, "invalid", "The caller left before the body was whole.")
+
+
 def invalid(field: str, message: str) -> Problem:
     """400 `invalid` that names one field."""
     return Problem(400, "invalid", f"{field}: {message}", errors={field: [message]})
@@ -155,6 +158,8 @@ def header(scope: Scope, name: bytes) -> bytes | None:
 async def read_body(scope: Scope, receive: Receive, limit: int = BODY_LIMIT) -> bytes:
     """The whole body. Raises 413 before it is in memory, 415 if it is not said to be JSON."""
     message = await receive()
+    if message["type"] == "http.disconnect":
+        raise CUT_OFF
     body: bytes = message.get("body", b"")
     if message.get("more_body"):
         declared = header(scope, b"content-length")
@@ -165,7 +170,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int = BODY_LIMIT) -> 
         while message.get("more_body"):
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise Problem(400, "invalid", "The body was cut off.")
+                raise CUT_OFF
             chunk = message.get("body", b"")
             size += len(chunk)
             if size > limit:
@@ -225,10 +230,10 @@ class Connection:
             return self._watch.done()
         step = self._receive().__await__()
         try:
-            step.send(None)  # type: ignore[attr-defined]
+            step.send(None)
         except StopIteration as stop:
             return bool(stop.value["type"] == "http.disconnect")
-        step.close()  # type: ignore[attr-defined]
+        step.close()
         return False
 
     def watch(self) -> asyncio.Task[None]:

@@ -22,8 +22,8 @@ from relay.http import (
     invalid,
     read_body,
 )
-from relay.permits.leases import lease_answer
 from relay.permits.engine.base import SECOND, Ask, CallerGone, Engine, Lease, PoolConfig, Refused
+from relay.permits.leases import lease_answer
 from relay.permits.problems import problem_of
 from relay.tenants.keys import KeyRing, Principal
 
@@ -119,9 +119,6 @@ class PermitsApi:
         connection = Connection(receive)
         try:
             lease, granted = await engine.acquire(name, ask, connection)
-            if connection.gone():
-                engine.undelivered(lease)
-                return
         except Refused as refused:
             raise problem_of(refused) from None
         except CallerGone:

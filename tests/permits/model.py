@@ -413,7 +413,7 @@ class ReferencePool:
 
     def _come_back(self, tenant: str) -> None:
         """Rule 5c: who held and waited for nothing starts at the pool's present virtual time, or its own if more."""
-        active = {x.ask.tenant for x in (*self.leases.values(), *self.waiters)}
+        active = {lease.ask.tenant for lease in self.leases.values()} | {waiter.ask.tenant for waiter in self.waiters}
         if tenant in active:
             return
         present = min((self._virtual[t] for t in active), default=max(self._virtual.values(), default=0.0))
@@ -446,7 +446,7 @@ class ReferencePool:
     def _own(self, lease_id: str, tenant: str) -> Lease | None:
         """Rule 17: None if it ended and is remembered; to another tenant it does not exist."""
         lease = self.leases.get(lease_id)
-        owner = lease.ask.tenant if lease is not None else self._ended_before(lease_id)
+        owner: str = lease.ask.tenant if lease is not None else self._ended_before(lease_id)
         if owner != tenant:
             raise Refused("lease-not-found", "There is no such lease.")
         return lease

@@ -1,6 +1,6 @@
 """The core against the model: the same operations, the same answers, events, order and numbers.
 
-A mismatch prints the last operations of both; `random_twins(random.Random(SEED))` replays a trace.
+A mismatch prints the last operations of both; the seed of a random trace replays it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from relay.permits.engine.base import SECOND, PoolConfig, Share
-from tests.permits import twins as t
+from tests.permits import traces as t
 from tests.permits.driver import RANKS
 from tests.permits.twins import Twins
 
@@ -133,7 +133,7 @@ class PoolMachine(RuleBasedStateMachine):
 
 TestPool = PoolMachine.TestCase
 TestPool.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 
@@ -173,5 +173,7 @@ def test_a_pool_that_is_woken_only_when_it_asks_goes_alike(seed: int) -> None:
         until = twins.now + 3 * SECOND
         while (due := twins.core.next_due()) is not None and due < until:
             assert due > twins.now, "next_due does not move on"
+            grant_us = twins.first_grant_us(until)
+            assert grant_us is None or due <= grant_us + SECOND, "asleep while a waiter's turn has come"
             twins.step(due - twins.now)
         twins.step(until - twins.now)

@@ -151,10 +151,22 @@ def test_rule_5c_where_nobody_is_active_a_newcomer_starts_at_the_highest_virtual
         desk.ask(f"a{number}", "a")
         desk.release(f"a{number}")
     desk.ask("b0", "b")  # starts at 5, has 6 now
-    desk.ask("b1", "b")
     desk.ask("a9", "a")  # starts at 6 (the least of those active), its own is 5
+    desk.ask("b1", "b")
     desk.release("b0")
-    assert desk.holders() == ["b1"]  # both hold 0 and have 6: b1 came first
+    assert desk.holders() == ["a9"]  # both hold 0 and have 6: a9 came first
+
+
+def test_rule_5c_leaving_and_coming_back_wipes_nothing_out(make: Any) -> None:
+    desk = Desk(make, 2)
+    desk.ask("c0", "c")
+    for number in range(5):
+        desk.ask(f"a{number}", "a")
+        desk.release(f"a{number}")
+    desk.ask("d0", "d")
+    desk.ask("a9", "a")  # its own 6 is more than c's 1
+    desk.ask("e0", "e")  # starts at 1
+    assert desk.order() == ["e0", "a9"]
 
 
 def test_rule_5c_a_refused_try_does_not_move_virtual_time(make: Any) -> None:
@@ -180,7 +192,7 @@ def test_rule_5c_an_undelivered_grant_does_not_give_its_virtual_time_back(make: 
     assert desk.undelivered("lost") == ["ended lost dropped", "granted b1"]
 
 
-def test_rule_5d_a_thousand_at_the_same_instant_are_served_by_arrival(make: Any) -> None:
+def test_rule_5d_many_at_the_same_instant_are_served_by_arrival(make: Any) -> None:
     desk = Desk(make, 1)
     desk.ask("now")
     for number in range(60):
@@ -273,6 +285,17 @@ def test_rule_7_several_keep_their_turn_the_earlier_saved_first(make: Any) -> No
     assert desk.release("a1") == ["ended a1 released", "granted first", "granted third"]
 
 
+def test_rule_7_of_two_in_one_rank_the_earlier_saved_is_first(make: Any) -> None:
+    desk = Desk(make, 4, aging_us=10 * SECOND, shares={"g": Share(guarantee=4)})
+    desk.ask("a1", "a", 2)
+    desk.ask("b1", "b", 1)
+    desk.ask("first", "b", 2)
+    desk.ask("second", "g", 3, "critical")
+    assert desk.order() == ["second", "first"]
+    desk.at(10)  # first has rank 0 now, too; g still holds less than b
+    assert desk.order() == ["first", "second"]
+
+
 def test_rule_7_who_is_passed_over_loses_the_turn(make: Any) -> None:
     desk = Desk(make, 4, shares={"a": Share(limit=3)})
     desk.ask("a1", "a", 1)
@@ -292,8 +315,9 @@ def test_rule_7_an_absent_waiter_gives_up_its_turn_but_not_its_place(make: Any) 
     assert desk.ask("b1", "b", 1) == "waits"
     assert desk.disconnect("saved") == ["granted b1"]
     desk.ask("a2", "a", 1)
+    desk.ask("c1", "c", 1, "critical")
     assert desk.ask("saved", "a", 2, key="k") == "waits"
-    assert desk.order() == ["saved", "a2"]
+    assert desk.order() == ["c1", "saved", "a2"]
 
 
 def test_rule_8_who_can_be_granted_at_once_and_has_nobody_in_front_never_queues(make: Any) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import copy
-import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from relay.permits.engine.base import SECOND, Ask, Lease, LeaseEnded, PoolConfig, Refused, Share
+from relay.permits.engine.base import Ask, Lease, LeaseEnded, PoolConfig, Refused, Share
 from relay.permits.engine.core import PoolCore
-from tests.permits.driver import RANKS, build
+from tests.permits.driver import build
 from tests.permits.model import ReferencePool
 
 Pair = tuple[str, str]
@@ -97,6 +96,15 @@ class Twins:
         due = self.model.rank_due() if ranks else self.model.hard_due()
         if due is not None and due + offset_us >= self.now:
             self.step(due + offset_us - self.now)
+
+    def first_grant_us(self, until_us: int) -> int | None:
+        """When the next waiter would be granted if nobody called: a copy of the model, woken at the very moment."""
+        trial = copy.deepcopy(self.model)
+        while (due := trial.next_due()) is not None and due < until_us:
+            trial.advance(due)
+            if any(type(event).__name__ == "Granted" for event in trial.take_events()):
+                return int(due)
+        return None
 
     # Comparison
 
@@ -214,107 +222,3 @@ def _event_part(part: Any) -> Any:
     if isinstance(part, Lease):
         return _shown(part)
     return part if isinstance(part, str) else part.ask.holder
-
-
-# A key's body follows from the key, so that repeats are repeats; `odd` makes a conflict.
-
-TENANTS = ("a", "b", "c", "d")
-KEYS = (None, None, "k0", "k1", "k2")
-TIMEOUTS = (0, SECOND, 3 * SECOND, 8 * SECOND, 40 * SECOND)
-TTLS = (SECOND, 4 * SECOND, 15 * SECOND)
-DELTAS = (0, 1, SECOND // 3, SECOND, 2 * SECOND, 5 * SECOND - 1, 11 * SECOND)
-AGING = (None, SECOND, 2 * SECOND, 5 * SECOND)
-WEIGHTS = (0.3, 0.7, 1.0, 2.0, 3.5)
-
-
-def random_share(rng: random.Random, capacity: int) -> Share:
-    """A share; most tenants have no bounds."""
-    limit = rng.choice((None, None, rng.randint(1, capacity)))
-    guarantee = rng.choice((0, 0, rng.randint(0, limit if limit is not None else capacity)))
-    waiters = rng.choice((None, None, rng.randint(0, 4)))
-    return Share(weight=rng.choice((None, *WEIGHTS)), limit=limit, guarantee=guarantee, max_waiters=waiters)
-
-
-def random_config(rng: random.Random) -> PoolConfig:
-    """A small pool with everything in it."""
-    capacity = rng.randint(1, 9)
-    return PoolConfig(
-        name="gpu",
-        capacity=capacity,
-        ceiling=rng.choice((None, None, capacity + 3)),
-        max_lease_us=rng.choice((None, None, 12 * SECOND)),
-        max_waiters=rng.choice((3, 8, 100)),
-        aging_us=rng.choice(AGING),
-        reconnect_grace_us=rng.choice((0, SECOND, 4 * SECOND)),
-        shares={tenant: random_share(rng, capacity) for tenant in TENANTS if rng.random() < 0.7},
-    )
-
-
-def random_twins(rng: random.Random) -> Twins:
-    """Twins under a random configuration."""
-    return Twins(random_config(rng), {tenant: rng.choice(WEIGHTS) for tenant in TENANTS})
-
-
-def random_acquire(twins: Twins, rng: random.Random) -> None:
-    """An acquire, mostly of what can be granted some day."""
-    tenant, key = rng.choice(TENANTS), rng.choice(KEYS)
-    permits = min(rng.randint(1, 10), rng.randint(1, twins.config.capacity + 1))
-    priority = rng.choice(tuple(RANKS))
-    ttl_us = rng.choice(TTLS)
-    if key is not None and rng.random() < 0.9:
-        permits, priority, ttl_us = 1 + int(key[1]) * 2, "batch", 4 * SECOND
-    twins.acquire(tenant, permits, priority, rng.choice(TIMEOUTS), ttl_us, key)
-
-
-def random_change(twins: Twins, rng: random.Random) -> None:
-    """A change of the configuration of any kind."""
-    kind = rng.choice(("state", "state", "capacity", "share", "aging", "ranks", "weights", "bounds"))
-    if kind == "state":
-        twins.change(state=rng.choice(("active", "active", "paused", "draining")))
-    elif kind == "capacity":
-        twins.change(capacity=rng.randint(1, 9), ceiling=rng.choice((None, twins.config.ceiling)))
-    elif kind == "share":
-        twins.share(rng.choice(TENANTS), random_share(rng, twins.config.capacity))
-    elif kind == "aging":
-        twins.change(aging_us=rng.choice(AGING))
-    elif kind == "ranks":
-        twins.change(ranks={name: rng.randint(0, 5) for name in RANKS})
-    elif kind == "weights":
-        twins.change(weights={tenant: rng.choice(WEIGHTS) for tenant in TENANTS})
-    else:
-        twins.change(
-            max_waiters=rng.choice((3, 8, 100)),
-            max_lease_us=rng.choice((None, 12 * SECOND)),
-            reconnect_grace_us=rng.choice((0, SECOND, 4 * SECOND)),
-        )
-
-
-def random_step(twins: Twins, rng: random.Random) -> None:
-    """Time goes on, often to the very edge of something that is due."""
-    kind = rng.random()
-    if kind < 0.3:
-        twins.step(rng.choice(DELTAS))
-    elif kind < 0.5:
-        twins.drift_on(rng.choice(DELTAS))
-    else:
-        twins.step_to_due(rng.choice((-1, 0, 0, 1)), ranks=kind > 0.75)
-
-
-def random_operation(twins: Twins, rng: random.Random) -> None:
-    """One operation; recent leases and waiters are the likelier objects."""
-    kind = rng.random()
-    recent = -1 - min(rng.randrange(30), rng.randrange(12))
-    if kind < 0.42:
-        random_acquire(twins, rng)
-    elif kind < 0.60:
-        twins.release(recent, stranger=rng.random() < 0.05)
-    elif kind < 0.66:
-        twins.renew(recent, rng.choice((None, *TTLS)), stranger=rng.random() < 0.05)
-    elif kind < 0.74:
-        twins.on_lease(rng.choice(("revoke", "delivered", "undelivered", "undelivered")), recent)
-    elif kind < 0.82:
-        twins.on_waiter(rng.choice(("disconnect", "disconnect", "cancel")), recent)
-    elif kind < 0.88:
-        random_change(twins, rng)
-    else:
-        random_step(twins, rng)

@@ -5,7 +5,8 @@ Inside the engine, time is whole microseconds (`*_us`) on the engine's own monot
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping
+import asyncio
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
@@ -171,7 +172,7 @@ class Caller(Protocol):
     def gone(self) -> bool:
         """Whether the caller has left, without waiting."""
 
-    def watch(self) -> Awaitable[None]:
+    def watch(self) -> asyncio.Future[None]:
         """Done when the caller has left."""
 
 

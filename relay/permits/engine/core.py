@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from random import Random
-from typing import Literal, NamedTuple
 
 from relay.permits.engine.base import (
     Ask,
@@ -22,6 +21,7 @@ from relay.permits.engine.base import (
     Share,
 )
 from relay.permits.engine.ended import End, EndedLeases
+from relay.permits.engine.events import Ended, Event, Existing, Granted, Left, LeftCode
 from relay.permits.engine.hints import Hints
 from relay.permits.engine.order import Order
 from relay.permits.engine.preview import serving_order
@@ -30,47 +30,6 @@ from relay.permits.engine.waiting import ClassQueue, TenantQueue, Waiter
 
 CULLED_PER_SLICE = 500  # waiters looked at in one slice after a shrink: below 2 ms
 _NO_SHARE = Share()
-
-LeftCode = Literal[
-    "acquire-timeout",
-    "cancelled",
-    "waiter-cancelled",
-    "exceeds-capacity",
-    "exceeds-tenant-limit",
-    "pool-not-found",
-    "engine-unavailable",
-    "shutting-down",
-]
-
-
-class Existing(NamedTuple):
-    """A repeat found its lease (rule 14)."""
-
-    lease: Lease
-
-
-class Granted(NamedTuple):
-    """A waiter was granted."""
-
-    waiter: Waiter
-    lease: Lease
-
-
-class Left(NamedTuple):
-    """A waiter left without a lease. `cancelled`: its caller went away, or did not come back in time."""
-
-    waiter: Waiter
-    code: LeftCode
-
-
-class Ended(NamedTuple):
-    """A lease ended, by whomever."""
-
-    lease: Lease
-    reason: EndReason
-
-
-Event = Granted | Left | Ended
 
 
 class PoolCore:
@@ -293,7 +252,7 @@ class PoolCore:
         queue = tenant.queues.get(ask.priority)
         if queue is None:
             queue = tenant.queues[ask.priority] = ClassQueue(self._order.ranks[ask.priority], tenant.guarantee)
-        behind = bool(queue.waiters) and waiter.arrival == self._arrivals and tenant.guarantee <= tenant.in_use
+        behind = len(queue) > 0 and waiter.arrival == self._arrivals and tenant.guarantee <= tenant.in_use
         queue.add(waiter)
         waiter.connected = True
         tenant.waiting += 1
@@ -400,7 +359,7 @@ class PoolCore:
         self.in_use += ask.permits
         tenant.in_use += ask.permits
         if tenant.waiting:
-            self._order.mark(tenant)
+            self._order.mark_use(tenant)
 
     def restore(self, lease: Lease) -> None:
         """Takes back a lease that was answered before a restart (rule 20), whatever the capacity is now."""
@@ -497,7 +456,7 @@ class PoolCore:
         self.in_use -= ask.permits
         tenant.in_use -= ask.permits
         if tenant.waiting:
-            self._order.mark(tenant)
+            self._order.mark_use(tenant)
         self._settle(tenant)
         if reason == "released":
             self.hints.held(self._now - lease.acquired_us)

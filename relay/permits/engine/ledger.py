@@ -1,5 +1,8 @@
-"""The event loop's side of the journal: one write a turn, answers after it, syncs, snapshots, and what happens when
-the disk refuses. It knows records and futures, not pools.
+"""The event loop's side of the journal: what an operation changed is written before anybody is answered, synced in the
+background, followed by snapshots. It knows records and futures, not pools; and what to do when the disk refuses.
+
+A frame is written at once, by the operation itself. Gathering the operations of one turn of the loop into one write was
+measured: the two extra turns for every answer cost more than the writes (see docs/architecture.md, "The journal").
 """
 
 from __future__ import annotations
@@ -7,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from relay.permits.engine.base import Lease, Refused
 from relay.permits.engine.journal import ClockRecord, Journal, Record
@@ -17,12 +20,11 @@ log = logging.getLogger("relay.journal")
 SEGMENT_BYTES = 64 * 1024 * 1024  # a larger one is followed by a snapshot
 
 
-class _Answer(NamedTuple):
-    """Somebody who waits for this turn's write. `lease`: the grant that must not be answered if it fails."""
+class Grant(NamedTuple):
+    """A lease that was granted to somebody who waits for it on a future."""
 
-    future: asyncio.Future[Any]
-    result: Any
-    lease: Lease | None
+    lease: Lease
+    future: asyncio.Future[Lease]
 
 
 def unavailable() -> Refused:
@@ -35,8 +37,8 @@ def unavailable() -> Refused:
 class Ledger:
     """Writes the journal of an engine. `up` is False while it can't be written: then no grant may be answered.
 
-    `state` gives all records of the present state; `went_down` gets the grants that were not written, `undeliverable` each
-    grant whose call was cancelled meanwhile.
+    `state` gives all records of the present state. `went_down` is told before the grants that were not written fail;
+    it gets their leases. `undeliverable` gets each grant whose call was cancelled meanwhile.
     """
 
     def __init__(
@@ -50,21 +52,19 @@ class Ledger:
         undeliverable: Callable[[Lease], None],
     ) -> None:
         self.up = False
+        self.always = sync == "always"
         self._journal = journal
-        self._sync = sync
         self._now = now
         self._state = state
         self._went_down = went_down
         self._undeliverable = undeliverable
         self._recording = False
         self._records: list[Record] = []
-        self._answers: list[_Answer] = []
-        self._unsynced: list[_Answer] = []
+        self._grants: list[Grant] = []
         self._dirty = False
-        self._scheduled = False
         self._disk = asyncio.Lock()  # syncs, new segments and snapshots one after the other
-        self._syncing: asyncio.Task[None] | None = None
-        self._loop = asyncio.get_running_loop()
+        self._unsynced: asyncio.Future[None] | None = None
+        self._unsynced_grants: list[Grant] = []
 
     async def start(self) -> None:
         """Begins a segment with a snapshot of the present state. Raises OSError."""
@@ -72,51 +72,59 @@ class Ledger:
         self.up = True
 
     def write(self, record: Record) -> None:
-        """Adds a record to this turn's frame."""
+        """Adds a record to this operation's frame."""
         if self._recording:
             self._records.append(record)
-            self._schedule()
 
-    def answer(self, future: asyncio.Future[Any], result: Any, lease: Lease | None = None) -> None:
-        """Resolves a future once this turn's records are written."""
-        self._answers.append(_Answer(future, result, lease))
-        self._schedule()
+    def grant(self, lease: Lease, future: asyncio.Future[Lease]) -> None:
+        """Resolves a waiter's future once this operation's frame is written."""
+        self._grants.append(Grant(lease, future))
 
-    def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self.flush)
+    def flush(self, own: Lease | None = None) -> bool:
+        """Writes the frame of an operation and lets its grants go. `own`: the lease that its caller is granted.
 
-    def flush(self) -> None:
-        """Writes this turn's frame and lets its answers go."""
-        self._scheduled = False
-        answers, self._answers = self._answers, []
+        False if it could not be written: then nothing that it granted was given out.
+        """
+        grants, self._grants = self._grants, []
         if self._records:
             records, self._records = self._records, []
             try:
                 self._journal.write(records)
             except OSError as error:
-                self._go_down(error, answers)
-                return
+                self._go_down(error, grants, own)
+                return False
             self._dirty = True
-            if self._sync == "always":
-                self._unsynced += answers
-                if self._syncing is None:
-                    self._syncing = self._loop.create_task(self._sync_until_done())
-                return
-        self._resolve(answers)
+        if self.always and self.up:
+            self._unsynced_grants += grants
+            if grants:
+                self._sync_soon()
+        else:
+            self._resolve(grants)
+        return True
 
-    async def _sync_until_done(self) -> None:
-        while self._unsynced:
-            answers, self._unsynced = self._unsynced, []
-            async with self._disk:
-                try:
-                    await asyncio.to_thread(self._journal.sync)
-                except OSError as error:
-                    self._go_down(error, answers)
-                    break
-            self._resolve(answers)
-        self._syncing = None
+    async def synced(self) -> None:
+        """With sync `always`: returns when what was written so far survives a power cut. Raises `engine-unavailable`."""
+        if self.always and self.up:
+            await asyncio.shield(self._sync_soon())
+            if not self.up:
+                raise unavailable()
+
+    def _sync_soon(self) -> asyncio.Future[None]:
+        """The sync that covers all that is written by now: one at a time, each for many."""
+        if self._unsynced is None:
+            self._unsynced = asyncio.ensure_future(self._sync())
+        return self._unsynced
+
+    async def _sync(self) -> None:
+        async with self._disk:
+            self._unsynced = None  # what is written from here on needs the next one
+            grants, self._unsynced_grants = self._unsynced_grants, []
+            try:
+                await asyncio.to_thread(self._journal.sync)
+            except OSError as error:
+                self._go_down(error, grants, None)
+            else:
+                self._resolve(grants)
 
     async def tick(self) -> None:
         """Once a second: makes the last second safe, keeps the segments short, tries again after a fault."""
@@ -125,23 +133,22 @@ class Ledger:
             return
         if not self._dirty:
             return
-        self._dirty = False
         self.write(ClockRecord(self._now()))
-        self.flush()
+        if not self.flush():
+            return
         self._dirty = False
         try:
             if self._journal.size > SEGMENT_BYTES:
                 await self._begin()
-            elif self._sync == "second":
+            else:
                 async with self._disk:
                     await asyncio.to_thread(self._journal.sync)
         except OSError as error:
-            self._go_down(error, [])
+            self._go_down(error, [], None)
 
     async def _begin(self) -> None:
         """Begins the next segment and writes the snapshot that it stands on."""
         async with self._disk:
-            self.flush()
             self._journal.start_segment()
             self._recording = True
             await asyncio.to_thread(self._journal.write_snapshot, self._state())
@@ -157,23 +164,22 @@ class Ledger:
             self.up = True
             log.warning("The journal is written again.")
 
-    def _go_down(self, error: OSError, answers: list[_Answer]) -> None:
+    def _go_down(self, error: OSError, grants: list[Grant], own: Lease | None) -> None:
         log.error("The journal cannot be written (%s): no permit is given out until it can.", error)
-        answers = answers + self._unsynced + self._answers
-        self._unsynced, self._answers, self._records = [], [], []
+        grants = grants + self._unsynced_grants
+        self._unsynced_grants, self._records = [], []
         self.up = self._recording = False
-        self._went_down([answer.lease for answer in answers if answer.lease is not None])
-        for answer in answers:
-            if answer.lease is not None and not answer.future.done():
-                answer.future.set_exception(unavailable())
-        self._resolve([answer for answer in answers if answer.lease is None])
+        self._went_down([grant.lease for grant in grants] + ([] if own is None else [own]))
+        for grant in grants:
+            if not grant.future.done():
+                grant.future.set_exception(unavailable())
 
-    def _resolve(self, answers: list[_Answer]) -> None:
-        for future, result, lease in answers:
-            if not future.done():
-                future.set_result(result)
-            elif lease is not None:
+    def _resolve(self, grants: list[Grant]) -> None:
+        for lease, future in grants:
+            if future.done():
                 self._undeliverable(lease)
+            else:
+                future.set_result(lease)
 
     async def stop(self) -> None:
         """Writes the mark of a clean stop."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush, heapreplace
 
 from relay.permits.engine.timeline import NEVER
-from relay.permits.engine.waiting import GROUP, UNSAVED, Entry, TenantQueue, Waiter, effective_rank, next_of
+from relay.permits.engine.waiting import GROUP, UNSAVED, Entry, TenantQueue, Waiter, aged, next_of
 
 ALARMS_PER_SLICE = 128  # tenants whose ranks are looked at again in one slice: about 1 ms
 
@@ -37,7 +37,7 @@ class Order:
         self.ranks = ranks
         self.highest = 0.0  # the highest virtual time that any tenant has had
         self._heap: list[Entry] = []
-        self._marked: dict[TenantQueue, None] = {}
+        self._marked: dict[TenantQueue, bool] = {}  # whether its next waiter may be another
         self._oversized: dict[TenantQueue, None] = {}  # passed over because of the present capacity
         self._alarms: list[tuple[int, int, TenantQueue]] = []
         self._vtimes: list[tuple[float, int, TenantQueue]] = []  # lower bounds of active tenants' virtual times
@@ -47,13 +47,20 @@ class Order:
     # Who is next
 
     def mark(self, tenant: TenantQueue) -> None:
-        """Something of this tenant changed."""
-        self._marked[tenant] = None
+        """Something of this tenant changed: its next waiter may be another."""
+        self._marked[tenant] = True
+
+    def mark_use(self, tenant: TenantQueue) -> None:
+        """What the tenant holds changed. Without a guarantee its next waiter is the same."""
+        if tenant.guarantee:
+            self._marked[tenant] = True
+        else:
+            self._marked.setdefault(tenant, False)
 
     def first(self, age: int) -> Waiter | None:
         """The waiter whose turn it is. O(log tenants + ranks) amortised."""
         while self._marked:
-            self._place(self._marked.popitem()[0], age)
+            self._place(*self._marked.popitem(), age)
         heap = self._heap
         while heap and heap[0][4].entry is not heap[0]:
             heappop(heap)
@@ -83,25 +90,31 @@ class Order:
         waiter.saved = 0
         waiter.tenant.saved.remove(waiter)
 
-    def _place(self, tenant: TenantQueue, age: int) -> None:
+    def _place(self, tenant: TenantQueue, anew: bool, age: int) -> None:
+        """Finds the tenant's place. `anew`: and its next waiter first."""
         self._oversized.pop(tenant, None)
         if not tenant.waiting:
             tenant.next = tenant.entry = None
             tenant.place = NEVER
             return
-        slack = tenant.guarantee - tenant.in_use
-        waiter, place, step = next_of(tenant.queues.values(), tenant.saved, self.ranks, slack, age, self.aging_us)
+        if anew or tenant.next is None:
+            self._find_next(tenant, age)
+        waiter = tenant.next
         assert waiter is not None
-        tenant.next, tenant.place = waiter, place
-        if step < tenant.alarm:
-            tenant.alarm = step
-            heappush(self._alarms, (step, tenant.number, tenant))
         if tenant.blocked(waiter.ask.permits) or waiter.ask.permits > self.capacity:
             self._pass_over(tenant)
         elif waiter.saved:
-            self._enter((place, float(waiter.saved), 0.0, waiter.arrival, tenant))
+            self._enter((tenant.place, float(waiter.saved), 0.0, waiter.arrival, tenant))
         else:
-            self._enter((place, tenant.in_use / tenant.weight, tenant.vtime, waiter.arrival, tenant))
+            self._enter((tenant.place, tenant.in_use / tenant.weight, tenant.vtime, waiter.arrival, tenant))
+
+    def _find_next(self, tenant: TenantQueue, age: int) -> None:
+        slack = tenant.guarantee - tenant.in_use
+        queues = tenant.queues.values()
+        tenant.next, tenant.place, step = next_of(queues, tenant.saved, self.ranks, slack, age, self.aging_us)
+        if step < tenant.alarm:
+            tenant.alarm = step
+            heappush(self._alarms, (step, tenant.number, tenant))
 
     def _enter(self, entry: Entry) -> None:
         tenant = entry[4]
@@ -160,7 +173,7 @@ class Order:
 
     def rank_now(self, waiter: Waiter, age: int) -> int:
         """A waiter's effective rank."""
-        return effective_rank(self.ranks[waiter.ask.priority], age - waiter.enqueued_age, self.aging_us)
+        return aged(self.ranks[waiter.ask.priority], waiter, age, self.aging_us)[0]
 
     def entries(self) -> list[Entry]:
         """The valid entries: one for each tenant that is not passed over."""

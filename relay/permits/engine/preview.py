@@ -76,9 +76,10 @@ class _TrialQueue:
         self.rank = queue.rank
         self._queue = queue
         self._served = served
-        self._rest: Iterator[Waiter] = iter(queue.waiters.values())
+        self._rest: Iterator[Waiter] = iter(queue)
         self._head: Waiter | None = next(self._rest, None)
 
+    @property
     def head(self) -> Waiter | None:
         """Its first waiter that was not served."""
         while self._head is not None and self._head.arrival in self._served:
@@ -96,4 +97,4 @@ class _TrialQueue:
             for arrival in [next((one for one in by_arrival if one not in self._served), None)]
             if arrival is not None
         ]
-        return self._queue.waiters[min(arrivals)] if arrivals else None
+        return self._queue.at(min(arrivals)) if arrivals else None

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import NamedTuple, TypeVar
 
-from relay.permits.engine.base import SECOND, Lease, LeaseView, PoolGauges, WaiterView
-from relay.permits.engine.core import PoolCore, Waiter
+from relay.permits.engine.base import SECOND, Ask, Lease, LeaseView, PoolGauges, WaiterView
+from relay.permits.engine.core import PoolCore
+
+T = TypeVar("T")
 
 EXACT_POSITIONS = 500
 
@@ -47,12 +51,45 @@ def lease_view(lease: Lease, now: int, wall: WallClock) -> LeaseView:
     )
 
 
-def waiter_views(core: PoolCore, now: int, wall: WallClock, wanted: Callable[[Waiter], bool]) -> Iterator[WaiterView]:
-    """The waiters in serving order; the estimate counts the permits ahead."""
-    ahead = core.in_use - core.config.capacity
+class Filter(NamedTuple):
+    """Which leases or waiters are wanted: of a tenant, of a class, and which stretch of them."""
+
+    tenant: str | None = None
+    priority: str | None = None
+    offset: int = 0
+    limit: int = 0
+
+    def matches(self, ask: Ask) -> bool:
+        """Whether this one is."""
+        return self.tenant in (None, ask.tenant) and self.priority in (None, ask.priority)
+
+    def stretch(self, found: Iterable[T]) -> list[T]:
+        """The stretch."""
+        return list(islice(found, self.offset, self.offset + self.limit))
+
+
+def lease_views(core: PoolCore, now: int, wall: WallClock, wanted: Filter) -> list[LeaseView]:
+    """Live leases, the oldest first."""
+    found = (lease for lease in core.leases.values() if wanted.matches(lease.ask))
+    return [lease_view(lease, now, wall) for lease in wanted.stretch(found)]
+
+
+def waiter_views(core: PoolCore, now: int, wall: WallClock, wanted: Filter) -> list[WaiterView]:
+    """Waiters in serving order."""
+    return wanted.stretch(_waiter_views(core, now, wall, wanted))
+
+
+def count_matches(core: PoolCore, wanted: Filter) -> int:
+    """How many leases and waiters match."""
+    asks = chain((lease.ask for lease in core.leases.values()), (waiter.ask for waiter in core.waiters.values()))
+    return sum(wanted.matches(ask) for ask in asks)
+
+
+def _waiter_views(core: PoolCore, now: int, wall: WallClock, wanted: Filter) -> Iterator[WaiterView]:
+    ahead = core.in_use - core.config.capacity  # permits that must come free before the next one is served
     for waiter, position in core.queue(EXACT_POSITIONS):
         ahead += waiter.ask.permits
-        if wanted(waiter):
+        if wanted.matches(waiter.ask):
             yield WaiterView(
                 waiter.waiter_id,
                 waiter.ask.tenant,
@@ -74,8 +111,8 @@ def pool_gauges(core: PoolCore, now: int) -> PoolGauges:
     for tenant in core.tenants.values():
         if tenant.waiting:
             for priority, queue in tenant.queues.items():
-                if queue.waiters:
-                    by_priority[priority] = by_priority.get(priority, 0) + len(queue.waiters)
+                if len(queue):
+                    by_priority[priority] = by_priority.get(priority, 0) + len(queue)
     return PoolGauges(
         core.config.name,
         core.config.capacity,

@@ -6,10 +6,10 @@ the lowest effective rank of the queue as well: ageing moves nobody, and only th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from sortedcontainers import SortedDict, SortedList
+from sortedcontainers import SortedList
 
 from relay.permits.engine.base import Ask
 from relay.permits.engine.timeline import NEVER
@@ -105,6 +105,7 @@ class Heads(Protocol):
 
     rank: int
 
+    @property
     def head(self) -> Waiter | None:
         """Its first waiter."""
 
@@ -113,43 +114,57 @@ class Heads(Protocol):
 
 
 class ClassQueue:
-    """The connected waiters of one tenant and class, by arrival."""
+    """The connected waiters of one tenant and class, by arrival; `head` is the first."""
 
-    __slots__ = ("rank", "sizes", "waiters")
+    __slots__ = ("_arrivals", "_waiters", "head", "rank", "sizes")
 
     def __init__(self, rank: int, guarantee: int) -> None:
         self.rank = rank
-        self.waiters: SortedDict = SortedDict()
+        self.head: Waiter | None = None
+        self._arrivals: SortedList = SortedList()
+        self._waiters: dict[int, Waiter] = {}
         self.sizes = SizeIndex(guarantee) if guarantee else None
 
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    def __iter__(self) -> Iterator[Waiter]:
+        return (self._waiters[arrival] for arrival in self._arrivals)
+
     def add(self, waiter: Waiter) -> None:
-        """Puts a waiter at its place, which may be in the middle when it comes back."""
-        self.waiters[waiter.arrival] = waiter
+        """Puts a waiter at its place, which may be in the middle when it comes back. O(log n)."""
+        self._arrivals.add(waiter.arrival)
+        self._waiters[waiter.arrival] = waiter
+        if self.head is None or waiter.arrival < self.head.arrival:
+            self.head = waiter
         if self.sizes is not None:
             self.sizes.add(waiter.ask.permits, waiter.arrival)
 
     def remove(self, waiter: Waiter) -> None:
-        """Takes a waiter out."""
-        del self.waiters[waiter.arrival]
+        """Takes a waiter out. O(log n)."""
+        self._arrivals.remove(waiter.arrival)
+        del self._waiters[waiter.arrival]
+        if waiter is self.head:
+            self.head = self._waiters[self._arrivals[0]] if self._waiters else None
         if self.sizes is not None:
             self.sizes.remove(waiter.ask.permits, waiter.arrival)
 
     def guarantee(self, permits: int) -> None:
-        """Indexes by size for a new guarantee."""
+        """Indexes by size for a new guarantee. O(n log n), when an operator changes it."""
         self.sizes = None
         if permits:
             self.sizes = SizeIndex(permits)
-            for waiter in self.waiters.values():
+            for waiter in self:
                 self.sizes.add(waiter.ask.permits, waiter.arrival)
-
-    def head(self) -> Waiter | None:
-        """The first waiter."""
-        return self.waiters.peekitem(0)[1] if self.waiters else None
 
     def first(self, slack: int) -> Waiter | None:
         """The first waiter of at most `slack` permits, which must not exceed the guarantee."""
         arrival = self.sizes.first(slack) if self.sizes is not None else None
-        return None if arrival is None else self.waiters[arrival]
+        return None if arrival is None else self._waiters[arrival]
+
+    def at(self, arrival: int) -> Waiter:
+        """The waiter that came as this number."""
+        return self._waiters[arrival]
 
 
 class TenantQueue:
@@ -214,47 +229,47 @@ class TenantQueue:
 Entry = tuple[int, float, float, int, TenantQueue]
 
 
-def effective_rank(rank: int, age: int, aging_us: int | None) -> int:
-    """Rule 5 (b)."""
+def aged(rank: int, waiter: Waiter, age: int, aging_us: int | None) -> tuple[int, int]:
+    """Rule 5 (b): the effective rank of a waiter of this rank, and the age time of its next step (NEVER: the last)."""
     if aging_us is None or not rank:
-        return rank
-    return max(0, rank - age // aging_us)
+        return rank, NEVER
+    steps = (age - waiter.enqueued_age) // aging_us
+    if steps >= rank:
+        return 0, NEVER
+    return rank - steps, waiter.enqueued_age + (steps + 1) * aging_us
 
 
 def next_of(
-    queues: Iterable[Heads], saved: Iterable[Waiter], ranks: dict[str, int], slack: int, age: int, aging_us: int | None
+    queues: Iterable[Heads],
+    saved: Iterable[Waiter],
+    ranks: Mapping[str, int],
+    slack: int,
+    age: int,
+    aging_us: int | None,
 ) -> tuple[Waiter | None, int, int]:
     """A tenant's next waiter by rules 5 and 7, the first figure of its place, and when (age time) a rank changes next.
 
     `slack` is what the tenant may still take within its guarantee.
     """
     best: Waiter | None = None
-    best_key = (NEVER, NEVER)
-    step = NEVER
-
-    def consider(waiter: Waiter, rank: int, group: int) -> None:
-        nonlocal best, best_key, step
-        if aging_us is not None and rank:
-            steps = (age - waiter.enqueued_age) // aging_us
-            if steps < rank:
-                step = min(step, waiter.enqueued_age + (steps + 1) * aging_us)
-                rank -= steps
-            else:
-                rank = 0
-        if waiter.saved:
-            key = (rank * 2, waiter.saved)
-        else:
-            key = (group + rank * 2 + UNSAVED, waiter.arrival)
-        if key < best_key:
-            best, best_key = waiter, key
-
-    for waiter in saved:
-        consider(waiter, ranks[waiter.ask.priority], 0)
+    best_place = best_order = step = NEVER
     for queue in queues:
-        head = queue.head()
+        head = queue.head
         if head is None:
             continue
+        rank, change = aged(queue.rank, head, age, aging_us)
+        step = min(step, change)
+        place = GROUP + rank * 2 + UNSAVED
         if slack > 0 and (within := queue.first(slack)) is not None:
-            consider(within, queue.rank, 0)
-        consider(head, queue.rank, GROUP)
-    return best, best_key[0], step
+            head = within
+            rank, change = aged(queue.rank, head, age, aging_us)
+            step = min(step, change)
+            place = rank * 2 + UNSAVED
+        if place < best_place or (place == best_place and head.arrival < best_order):
+            best, best_place, best_order = head, place, head.arrival
+    for waiter in saved:
+        rank, change = aged(ranks[waiter.ask.priority], waiter, age, aging_us)
+        step = min(step, change)
+        if rank * 2 < best_place or (rank * 2 == best_place and waiter.saved < best_order):
+            best, best_place, best_order = waiter, rank * 2, waiter.saved
+    return best, best_place, step

@@ -1,0 +1,171 @@
+"""Carries what happens in the pools to whom it concerns: waiting callers, the journal, the meters. One timer per pool."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal
+
+from relay.permits.engine.base import EndReason, Lease, Refused
+from relay.permits.engine.core import PoolCore
+from relay.permits.engine.ended import EndedLeases
+from relay.permits.engine.events import Ended, Granted, LeftCode
+from relay.permits.engine.journal import EndRecord, FenceRecord, GrantRecord, Journal, Record
+from relay.permits.engine.ledger import Ledger
+from relay.permits.engine.timeline import NEVER
+from relay.permits.engine.waiting import Waiter
+from relay.telemetry.meters import Outcome, PoolMeter
+
+
+class Slot:
+    """A pool and what the loop needs beside it."""
+
+    __slots__ = ("core", "due", "meter", "timer")
+
+    def __init__(self, core: PoolCore, meter: PoolMeter) -> None:
+        self.core = core
+        self.meter = meter
+        self.timer: asyncio.TimerHandle | None = None
+        self.due = NEVER
+
+
+class Courier:
+    """Knows all pools, and which lease and which waiter is in which."""
+
+    def __init__(self, journal: Journal, sync: Literal["second", "always"], now: Callable[[], int]) -> None:
+        self.slots: dict[str, Slot] = {}
+        self.leases: dict[str, Slot] = {}
+        self.waiters: dict[str, Slot] = {}
+        self.ended = EndedLeases()
+        self.fences: dict[str, int] = {}  # last fencing tokens of names whose pool is gone
+        self.loop = asyncio.get_running_loop()
+        self._now = now
+        self.ledger = Ledger(
+            journal,
+            sync,
+            now=now,
+            state=self._state,
+            went_down=self._journal_down,
+            undeliverable=self.undelivered,
+        )
+
+    def carry(self, slot: Slot, own: Lease | None = None) -> bool:
+        """After an operation on a pool: carries its events, sets its timer, writes the journal.
+
+        `own` is the lease that the operation granted to its caller. False if the journal could not be written.
+        """
+        ledger = self.ledger
+        for event in slot.core.take_events():
+            if isinstance(event, Granted):
+                self.waiters.pop(event.waiter.waiter_id, None)
+                self._record_grant(slot, event.lease)
+                ledger.grant(event.lease, event.waiter.owner)
+            elif isinstance(event, Ended):
+                self._lease_ended(slot, event.lease, event.reason)
+            else:
+                self._waiter_left(slot, event.waiter, event.code)
+        if own is not None:
+            self._record_grant(slot, own)
+        due = slot.core.next_due()
+        if due < slot.due:
+            self._set_timer(slot, due)
+        return ledger.flush(own)
+
+    def _record_grant(self, slot: Slot, lease: Lease) -> None:
+        self.leases[lease.lease_id] = slot
+        self.ledger.write(GrantRecord.of(lease))
+
+    def _lease_ended(self, slot: Slot, lease: Lease, reason: EndReason) -> None:
+        now = self._now()
+        ask = lease.ask
+        del self.leases[lease.lease_id]
+        slot.meter.ended(reason, now - lease.acquired_us)
+        if not lease.delivered:
+            slot.meter.answered(ask.tenant, ask.priority, "cancelled", lease.waited_us)
+        self.ledger.write(EndRecord(lease.lease_id, lease.pool, ask.tenant, reason, now))
+
+    def _waiter_left(self, slot: Slot, waiter: Waiter, code: LeftCode) -> None:
+        self.waiters.pop(waiter.waiter_id, None)
+        outcome, detail, retry = _LEFT[code]
+        ask = waiter.ask
+        slot.meter.answered(ask.tenant, ask.priority, outcome, self._now() - waiter.enqueued_us)
+        owner = waiter.owner
+        if isinstance(owner, asyncio.Future) and not owner.done():
+            owner.set_exception(Refused(code, detail, slot.core.retry_us(waiter) if retry else None))
+
+    def undelivered(self, lease: Lease) -> None:
+        """The caller was gone when the answer was ready (rules 4 and 14)."""
+        slot = self.leases.get(lease.lease_id)
+        if slot is not None:
+            slot.core.undelivered(lease.lease_id, self._now())
+            self.carry(slot)
+
+    def _set_timer(self, slot: Slot, due: int) -> None:
+        """Makes sure that the pool is looked at when its next thing is due."""
+        if slot.timer is not None:
+            slot.timer.cancel()
+        slot.due = due
+        slot.timer = self.loop.call_later(max(0, due - self._now()) / 1e6, self._due, slot)
+
+    def _due(self, slot: Slot) -> None:
+        slot.timer, slot.due = None, NEVER
+        slot.core.advance(self._now())
+        self.carry(slot)
+
+    def turn_away(self, code: LeftCode) -> None:
+        """Answers all waiters of all pools."""
+        for slot in self.slots.values():
+            slot.core.turn_away(code, self._now())
+            self.carry(slot)
+
+    def _journal_down(self, lost: list[Lease]) -> None:
+        """Fail closed: waiters are turned away first, so that what comes back is given to nobody."""
+        self.turn_away("engine-unavailable")
+        for lease in lost:
+            slot = self.leases.get(lease.lease_id)
+            if slot is not None:
+                slot.meter.answered(lease.ask.tenant, lease.ask.priority, "error", 0)
+                slot.core.take_back(lease.lease_id)
+                self.carry(slot)
+
+    def drop(self, name: str) -> None:
+        """Removes a pool: its leases end revoked, its waiters get `pool-not-found`; its fencing token is kept."""
+        slot = self.slots[name]
+        slot.core.close(self._now())
+        self.fences[name] = slot.core.fencing
+        self.ledger.write(FenceRecord(name, slot.core.fencing))
+        self.carry(slot)
+        if slot.timer is not None:
+            slot.timer.cancel()
+        del self.slots[name]
+
+    def _state(self) -> list[Record]:
+        """All that a restart must know."""
+        records: list[Record] = [
+            EndRecord(lease_id, end.pool, end.tenant, end.reason, end.at_us) for lease_id, end in self.ended.items()
+        ]
+        fences = {**self.fences, **{name: slot.core.fencing for name, slot in self.slots.items()}}
+        records += [FenceRecord(pool, token) for pool, token in fences.items()]
+        for slot in self.slots.values():
+            records += [GrantRecord.of(lease) for lease in slot.core.leases.values()]
+        return records
+
+    async def stop(self) -> None:
+        """Ends the timers and closes the journal with the mark of a clean stop."""
+        for slot in self.slots.values():
+            if slot.timer is not None:
+                slot.timer.cancel()
+        await self.ledger.stop()
+
+
+# how a waiter's leaving is counted, what its caller is told, and whether another try may succeed
+_LEFT: dict[LeftCode, tuple[Outcome, str, bool]] = {
+    "acquire-timeout": ("timeout", "No permit came free in time.", True),
+    "cancelled": ("cancelled", "The caller left.", False),
+    "waiter-cancelled": ("cancelled", "An operator ended this wait.", False),
+    "exceeds-capacity": ("rejected", "The pool shrank: this many permits can never be granted.", False),
+    "exceeds-tenant-limit": ("rejected", "The tenant's limit fell: this many permits can never be granted.", False),
+    "pool-not-found": ("rejected", "The pool was deleted.", False),
+    "engine-unavailable": ("error", "The journal cannot be written, so no permit can be given out. See the log.", True),
+    "shutting-down": ("error", "The relay is shutting down.", True),
+}

@@ -1,0 +1,49 @@
+"""What an operation on a pool did to others than its caller."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from relay.permits.engine.base import EndReason, Lease
+from relay.permits.engine.waiting import Waiter
+
+LeftCode = Literal[
+    "acquire-timeout",
+    "cancelled",
+    "waiter-cancelled",
+    "exceeds-capacity",
+    "exceeds-tenant-limit",
+    "pool-not-found",
+    "engine-unavailable",
+    "shutting-down",
+]
+
+
+class Existing(NamedTuple):
+    """A repeat found its lease (rule 14)."""
+
+    lease: Lease
+
+
+class Granted(NamedTuple):
+    """A waiter was granted."""
+
+    waiter: Waiter
+    lease: Lease
+
+
+class Left(NamedTuple):
+    """A waiter left without a lease. `cancelled`: its caller went away, or did not come back in time."""
+
+    waiter: Waiter
+    code: LeftCode
+
+
+class Ended(NamedTuple):
+    """A lease ended, by whomever."""
+
+    lease: Lease
+    reason: EndReason
+
+
+Event = Granted | Left | Ended

@@ -1,0 +1,56 @@
+"""The one ticker: a sample a second, on the second, into the rings and into the feed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from relay.permits.engine.base import Engine
+from relay.telemetry.feed import Feed
+from relay.telemetry.meters import Meters
+
+log = logging.getLogger("relay.telemetry")
+
+
+class Ticker:
+    """Samples all pools at every whole second of the wall clock. Seconds that a stall swallowed are a gap."""
+
+    def __init__(self, engine: Engine, meters: Meters, feed: Feed, wall_clock: Callable[[], float] = time.time) -> None:
+        self._engine = engine
+        self._meters = meters
+        self._feed = feed
+        self._wall_clock = wall_clock
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begins to tick on the running event loop."""
+        self._task = asyncio.ensure_future(self._run())
+
+    async def stop(self) -> None:
+        """Ends the ticker and lets the feed's subscribers go."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        self._feed.close()
+
+    async def _run(self) -> None:
+        while True:
+            now = self._wall_clock()
+            target = int(now) + 1
+            await asyncio.sleep(target - now)
+            at = max(target, int(self._wall_clock()))
+            try:
+                self.sample(at)
+            except Exception:
+                log.exception("The sample of this second failed; the history has a gap there.")
+
+    def sample(self, at: int) -> None:
+        """Takes and publishes one sample for the second that ends at `at` (Unix seconds)."""
+        pools = {gauges.name: self._meters.pool(gauges.name).sample(at, gauges) for gauges in self._engine.gauges()}
+        for name in self._meters.names():
+            if name not in pools:
+                self._meters.drop(name)
+        self._feed.sample(at, pools, self._meters.tokens.live())
