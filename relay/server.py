@@ -14,7 +14,6 @@ from typing import Any
 
 import uvicorn
 
-from relay.protocol import Protocol
 
 BACKLOG = 4096
 FILES = 1_048_576
@@ -32,7 +31,7 @@ def server_config(app: Any, *, proxies: list[str] | None = None) -> uvicorn.Conf
     return uvicorn.Config(
         app,
         loop="uvloop",
-        http=Protocol,
+        http="httptools",
         ws="websockets-sansio",
         ws_max_size=1024 * 1024,
         ws_per_message_deflate=False,  # deflated for each socket, one live frame costs as much as it has readers
