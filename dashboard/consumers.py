@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 from urllib.parse import urlsplit
 
-from channels.generic.websocket import AsyncWebsocketConsumer  # type: ignore[import-untyped]
+from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 

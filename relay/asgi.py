@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Awaitable, Callable
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "relay.settings")
 
 from django.core.asgi import get_asgi_application
 
-_django = get_asgi_application()
+_django: Handler = get_asgi_application()  # type: ignore[assignment]  # Django's types are narrower than ASGI's
+
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import URLRouter
@@ -25,7 +27,7 @@ from relay.permits.engine.journal import JournalRefused
 from relay.runtime import Runtime
 from relay.telemetry.metrics import metrics_handler
 
-_websockets = AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
+_websockets: Handler = AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
 
 
 class Application:
@@ -34,22 +36,18 @@ class Application:
     def __init__(self) -> None:
         self._runtime: Runtime | None = None
         self._routes: dict[str, Handler] = {}
+        self._handler: Callable[[str], Handler | None] = lambda path: None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Routes one connection."""
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Routes one connection. No coroutine of its own: that would cost every request."""
         kind = scope["type"]
         if kind == "http":
-            await self._handler(scope["path"])(scope, receive, send)
-        elif kind == "websocket":
-            await _websockets(scope, receive, send)
-        elif kind == "lifespan":
-            await self._lifespan(receive, send)
-
-    def _handler(self, path: str) -> Handler:
-        handler = self._routes.get(path)
-        if handler is None and self._runtime is not None:
-            handler = self._runtime.permits_api.handler(path)
-        return handler or _django
+            path = scope["path"]
+            handler = self._handler(path) or self._routes.get(path, _django)
+            return handler(scope, receive, send)
+        if kind == "lifespan":
+            return self._lifespan(receive, send)
+        return _websockets(scope, receive, send)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -68,6 +66,7 @@ class Application:
 
     def _serve(self, runtime: Runtime) -> None:
         self._runtime = runtime
+        self._handler = runtime.permits_api.handler
         self._routes = {
             **runtime.tokens_api.routes,
             "/metrics": metrics_handler(runtime.meters, runtime.engine, settings.RELAY_METRICS_TOKEN),

@@ -138,8 +138,6 @@ def endpoint(method: str, handler: Handler) -> Handler:
             await handler(scope, receive, send)
         except Problem as problem:
             await answer_problem(send, problem)
-        except asyncio.CancelledError:
-            raise
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             await answer_problem(send, Problem(500, "internal", "The relay failed; its log says why."))
@@ -147,43 +145,47 @@ def endpoint(method: str, handler: Handler) -> Handler:
     return run
 
 
-def header(scope: Scope, name: bytes) -> bytes | None:
-    """The first value of a header; `name` in lower case."""
-    for key, value in scope["headers"]:
-        if key == name:
-            return bytes(value)
-    return None
+def headers_of(scope: Scope) -> dict[bytes, bytes]:
+    """The headers by name in lower case; of several with one name the last."""
+    return dict(scope["headers"])
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int = BODY_LIMIT) -> bytes:
+async def read_body(headers: dict[bytes, bytes], receive: Receive, limit: int = BODY_LIMIT) -> bytes:
     """The whole body. Raises 413 before it is in memory, 415 if it is not said to be JSON."""
     message = await receive()
     if message["type"] == "http.disconnect":
         raise CUT_OFF
     body: bytes = message.get("body", b"")
-    if message.get("more_body"):
-        declared = header(scope, b"content-length")
-        if declared is not None and declared.isdigit() and int(declared) > limit:
-            raise body_too_large(limit)
-        chunks = [body]
-        size = len(body)
-        while message.get("more_body"):
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise CUT_OFF
-            chunk = message.get("body", b"")
-            size += len(chunk)
-            if size > limit:
-                raise body_too_large(limit)
-            chunks.append(chunk)
-        body = b"".join(chunks)
-    if len(body) > limit:
-        raise body_too_large(limit)
+    if message.get("more_body", False):
+        body = await _read_rest(body, headers, receive, limit)
     if body:
-        media = header(scope, b"content-type")
-        if media is None or media.split(b";", 1)[0].strip().lower() != b"application/json":
+        if len(body) > limit:
+            raise body_too_large(limit)
+        media = headers.get(b"content-type")
+        if media != b"application/json" and not _is_json(media):
             raise Problem(415, "not-json", "Send the body with Content-Type: application/json.")
     return body
+
+
+async def _read_rest(body: bytes, headers: dict[bytes, bytes], receive: Receive, limit: int) -> bytes:
+    declared = headers.get(b"content-length")
+    if declared is not None and declared.isdigit() and int(declared) > limit:
+        raise body_too_large(limit)
+    chunks, size, more = [body], len(body), True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise CUT_OFF
+        chunks.append(message.get("body", b""))
+        size += len(chunks[-1])
+        if size > limit:
+            raise body_too_large(limit)
+        more = message.get("more_body", False)
+    return b"".join(chunks)
+
+
+def _is_json(media: bytes | None) -> bool:
+    return media is not None and media.split(b";", 1)[0].strip().lower() == b"application/json"
 
 
 def body_too_large(limit: int) -> Problem:
@@ -228,6 +230,9 @@ class Connection:
         """Whether the caller has left, without waiting."""
         if self._watch is not None:
             return self._watch.done()
+        disconnected = getattr(getattr(self._receive, "__self__", None), "disconnected", None)
+        if disconnected is not None:  # uvicorn's own flag
+            return bool(disconnected)
         step = self._receive().__await__()
         try:
             step.send(None)

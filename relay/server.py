@@ -14,7 +14,6 @@ from typing import Any
 
 import uvicorn
 
-
 BACKLOG = 4096
 FILES = 1_048_576
 
@@ -30,6 +29,7 @@ def server_config(app: Any, *, proxies: list[str] | None = None) -> uvicorn.Conf
     """uvicorn's options for an ASGI application. `proxies`: whose X-Forwarded-For and -Proto headers count."""
     return uvicorn.Config(
         app,
+        interface="asgi3",
         loop="uvloop",
         http="httptools",
         ws="websockets-sansio",

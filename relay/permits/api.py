@@ -18,12 +18,11 @@ from relay.http import (
     decode,
     encode_json,
     endpoint,
-    header,
+    headers_of,
     invalid,
     read_body,
 )
 from relay.permits.engine.base import SECOND, Ask, CallerGone, Engine, Lease, PoolConfig, Refused
-from relay.permits.leases import lease_answer
 from relay.permits.problems import problem_of
 from relay.tenants.keys import KeyRing, Principal
 
@@ -98,21 +97,22 @@ class PermitsApi:
             return None if "/" in rest or not rest else self._lease_endpoint
         return None
 
-    def _permitted(self, scope: Scope) -> Principal:
-        principal = self._keyring.authenticate(header(scope, b"authorization"))
+    def _permitted(self, headers: dict[bytes, bytes]) -> Principal:
+        principal = self._keyring.authenticate(headers.get(b"authorization"))
         principal.require("permits")
         return principal
 
     async def _acquire(self, scope: Scope, receive: Receive, send: Send) -> None:
-        principal = self._permitted(scope)
+        headers = headers_of(scope)
+        principal = self._permitted(headers)
         name = scope["path"][len(_POOLS) : -len(_ACQUIRE_END)]
         engine = self._engine
         pool = engine.pool(name)
         if pool is None:
             raise Problem(404, "pool-not-found", f"There is no pool {name[:100]!r}. GET /api/v1/pools lists them.")
         try:
-            body = decode(_ACQUIRE, await read_body(scope, receive))
-            ask = self._ask(pool, principal.tenant, body, _idempotency_key(scope))
+            body = decode(_ACQUIRE, await read_body(headers, receive))
+            ask = self._ask(pool, principal.tenant, body, _idempotency_key(headers))
         except Problem:
             engine.malformed(name, principal.tenant)
             raise
@@ -129,7 +129,7 @@ class PermitsApi:
         engine.delivered(lease)
 
     def _encoded(self, lease: Lease) -> bytes:
-        return encode_json(lease_answer(self._engine.view(lease)))
+        return encode_json(self._engine.view(lease))
 
     def _ask(self, pool: PoolConfig, tenant: str, body: AcquireBody, key: str | None) -> Ask:
         """Fills in the pool's defaults. Raises 400 that names the field."""
@@ -139,8 +139,10 @@ class PermitsApi:
             tenant,
             body.permits,
             self._priority(pool, tenant, body.priority),
-            _micros("timeout_s", body.timeout_s, pool.default_timeout_us, pool.max_timeout_us),
-            _micros("ttl_s", body.ttl_s, pool.default_ttl_us, pool.max_ttl_us),
+            pool.default_timeout_us
+            if body.timeout_s is UNSET
+            else _micros("timeout_s", body.timeout_s, pool.max_timeout_us),
+            pool.default_ttl_us if body.ttl_s is UNSET else _micros("ttl_s", body.ttl_s, pool.max_ttl_us),
             body.holder,
             body.metadata,
             key,
@@ -160,7 +162,7 @@ class PermitsApi:
         return priority
 
     async def _lease(self, scope: Scope, receive: Receive, send: Send) -> None:
-        principal = self._keyring.authenticate(header(scope, b"authorization"))
+        principal = self._keyring.authenticate(headers_of(scope).get(b"authorization"))
         all_tenants = "operate" in principal.scopes
         if not all_tenants:
             principal.require("permits")
@@ -169,29 +171,31 @@ class PermitsApi:
             view = self._engine.lease(lease_id, None if all_tenants else principal.tenant)
         except Refused as refused:
             raise problem_of(refused) from None
-        await answer(send, 200, encode_json(lease_answer(view)))
+        await answer(send, 200, encode_json(view))
 
     async def _renew(self, scope: Scope, receive: Receive, send: Send) -> None:
-        principal = self._permitted(scope)
+        headers = headers_of(scope)
+        principal = self._permitted(headers)
         lease_id = scope["path"][len(_LEASES) : -len(_RENEW_END)]
         try:
-            view = self._engine.lease(lease_id, principal.tenant)
-            pool = self._engine.pool(view.pool)
-            raw = await read_body(scope, receive)
+            pool = self._engine.pool_of(lease_id, principal.tenant)
+            raw = await read_body(headers, receive)
             if not raw:
                 raise invalid("body", 'empty; send {"ttl_s": 60}')
             body = decode(_RENEW, raw)
-            most = view.ttl_us if pool is None else pool.max_ttl_us
-            ttl_us = None if body.ttl_s is UNSET else _micros("ttl_s", body.ttl_s, 0, most)
+            ttl_us = None if body.ttl_s is UNSET else _micros("ttl_s", body.ttl_s, pool.max_ttl_us)
             lease = await self._engine.renew(lease_id, principal.tenant, ttl_us)
         except Refused as refused:
             raise problem_of(refused) from None
         await answer(send, 200, self._encoded(lease))
 
     async def _release(self, scope: Scope, receive: Receive, send: Send) -> None:
-        principal = self._permitted(scope)
+        headers = headers_of(scope)
+        principal = self._permitted(headers)
         lease_id = scope["path"][len(_LEASES) : -len(_RELEASE_END)]
-        decode(_RELEASE, await read_body(scope, receive))
+        raw = await read_body(headers, receive)
+        if raw:
+            decode(_RELEASE, raw)
         try:
             released = await self._engine.release(lease_id, principal.tenant)
         except Refused as refused:
@@ -203,8 +207,8 @@ class PermitsApi:
         await answer(send, 200, encode_json(body))
 
 
-def _idempotency_key(scope: Scope) -> str | None:
-    raw = header(scope, b"idempotency-key")
+def _idempotency_key(headers: dict[bytes, bytes]) -> str | None:
+    raw = headers.get(b"idempotency-key")
     if raw is None:
         return None
     key = raw.decode("latin-1").strip()
@@ -213,9 +217,7 @@ def _idempotency_key(scope: Scope) -> str | None:
     return key
 
 
-def _micros(field: str, seconds: float | UnsetType, default: int, most: int) -> int:
-    if seconds is UNSET:
-        return default
+def _micros(field: str, seconds: float, most: int) -> int:
     micros = int(seconds * SECOND)
     if micros > most:
         raise invalid(field, f"at most {most / SECOND:g} in this pool")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from relay.http import Problem
 from relay.permits.engine.base import SECOND, Refused, WaiterView
-from relay.permits.leases import timestamp
+from relay.permits.engine.views import timestamp
 from relay.permits.models import Pool
 from relay.permits.serializers import pool_answer
 from relay.telemetry.present import describe

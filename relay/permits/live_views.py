@@ -15,7 +15,6 @@ from relay.api import ApiView, listed, offset_page, read_nothing, visible_tenant
 from relay.http import invalid
 from relay.openapi import LIST_QUERY, documented, list_of, ref
 from relay.permits.config import find_pool
-from relay.permits.leases import lease_answer
 from relay.permits.live import on_loop, server, waiter_answer
 from relay.tenants.changes import changes_of
 
@@ -38,7 +37,7 @@ class LeasesView(ApiView):
     def get(self, request: Request, pool: str) -> Response:
         """A page of leases."""
         found, following = _live_page(request, pool, "leases")
-        return listed([lease_answer(view) for view in found], following)
+        return listed(found, following)
 
 
 class WaitersView(ApiView):

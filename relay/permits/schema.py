@@ -19,7 +19,7 @@ from relay import http
 from relay.middleware import content_security_policy
 from relay.openapi import KEY_SCHEME, PROBLEM, Schema, operations, problem_answers, ref
 from relay.permits import api, serializers, shapes
-from relay.permits.leases import LeaseAnswer
+from relay.permits.engine.base import LeaseAnswer
 from relay.tenants import config as tenants
 from relay.tenants.changes import REASON_LIMIT
 from relay.tenants.views import NewKey

@@ -6,7 +6,7 @@ import asyncio
 import hmac
 from collections.abc import AsyncIterator
 
-from relay.http import Handler, Problem, Receive, Scope, Send, endpoint, header
+from relay.http import Handler, Problem, Receive, Scope, Send, endpoint, headers_of
 from relay.permits.engine.base import Engine
 from relay.telemetry.collector import Collector
 from relay.telemetry.meters import Meters
@@ -23,13 +23,14 @@ def metrics_handler(meters: Meters, engine: Engine, token: str | None) -> Handle
     expected = None if not token else b"Bearer " + token.encode()
 
     async def scrape(scope: Scope, receive: Receive, send: Send) -> None:
-        if expected is not None and not hmac.compare_digest(header(scope, b"authorization") or b"", expected):
+        headers = headers_of(scope)
+        if expected is not None and not hmac.compare_digest(headers.get(b"authorization") or b"", expected):
             raise Problem(401, "unauthenticated", "Send the metrics token: Authorization: Bearer TOKEN.")
-        openmetrics = wants_openmetrics(header(scope, b"accept") or b"")
+        openmetrics = wants_openmetrics(headers.get(b"accept") or b"")
         media = OPENMETRICS if openmetrics else TEXT
-        headers = [(b"content-type", media), (b"cache-control", b"no-store")]
+        answer_headers = [(b"content-type", media), (b"cache-control", b"no-store")]
         chunks = [chunk async for chunk in render(collector, openmetrics)]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.start", "status": 200, "headers": answer_headers})
         for chunk in chunks:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
             await asyncio.sleep(0)

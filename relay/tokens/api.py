@@ -18,7 +18,7 @@ from relay.http import (
     answer,
     encode_json,
     endpoint,
-    header,
+    headers_of,
     invalid,
     read_body,
 )
@@ -72,15 +72,16 @@ class TokensApi:
             f"{PREFIX}/models": endpoint("GET", self.models),
         }
 
-    def _principal(self, scope: Scope) -> Principal:
-        principal = self._authenticate(header(scope, b"authorization"))
+    def _principal(self, headers: dict[bytes, bytes]) -> Principal:
+        principal = self._authenticate(headers.get(b"authorization"))
         principal.require("tokens")
         return principal
 
     async def count(self, scope: Scope, receive: Receive, send: Send) -> None:
         """POST /tokens/count."""
-        principal = self._principal(scope)
-        body = decode_body(_COUNT, await read_body(scope, receive, TOKENS_BODY_LIMIT))
+        headers = headers_of(scope)
+        principal = self._principal(headers)
+        body = decode_body(_COUNT, await read_body(headers, receive, TOKENS_BODY_LIMIT))
         flags = flags_of(body)
         if body.text is not UNSET and body.texts is UNSET:
             count, source, tokenizer = await self.service.count(principal.tenant, body.model, body.text, flags)
@@ -93,8 +94,9 @@ class TokensApi:
 
     async def encode(self, scope: Scope, receive: Receive, send: Send) -> None:
         """POST /tokens/encode."""
-        principal = self._principal(scope)
-        body = decode_body(_ENCODE, await read_body(scope, receive, TOKENS_BODY_LIMIT))
+        headers = headers_of(scope)
+        principal = self._principal(headers)
+        body = decode_body(_ENCODE, await read_body(headers, receive, TOKENS_BODY_LIMIT))
         texts, batch = texts_of(body)
         result = await self.service.encode(
             principal.tenant, body.model, texts, flags_of(body), spans=body.offsets, batch=batch
@@ -105,20 +107,22 @@ class TokensApi:
 
     async def decode(self, scope: Scope, receive: Receive, send: Send) -> None:
         """POST /tokens/decode."""
-        self._principal(scope)
-        body = decode_body(_DECODE, await read_body(scope, receive, TOKENS_BODY_LIMIT))
+        headers = headers_of(scope)
+        self._principal(headers)
+        body = decode_body(_DECODE, await read_body(headers, receive, TOKENS_BODY_LIMIT))
         await answer(send, 200, encode_json(DecodeAnswer(await self.service.decode(body.model, body.ids))))
 
     async def truncate(self, scope: Scope, receive: Receive, send: Send) -> None:
         """POST /tokens/truncate."""
-        principal = self._principal(scope)
-        body = decode_body(_TRUNCATE, await read_body(scope, receive, TOKENS_BODY_LIMIT))
+        headers = headers_of(scope)
+        principal = self._principal(headers)
+        body = decode_body(_TRUNCATE, await read_body(headers, receive, TOKENS_BODY_LIMIT))
         cut = await self.service.truncate(principal.tenant, body.model, body.text, body.max_tokens, body.side)
         await answer(send, 200, encode_json(TruncateAnswer(cut.text, cut.count, cut.truncated)))
 
     async def models(self, scope: Scope, receive: Receive, send: Send) -> None:
         """GET /tokens/models."""
-        self._principal(scope)
+        self._principal(headers_of(scope))
         page = _page(scope)
         views = [view for view in self.service.models() if view.name > page.cursor]
         items = views[: page.limit]

@@ -11,6 +11,7 @@ import msgspec
 
 from relay.permits.engine.base import SECOND, Ask, Lease, PoolConfig, Refused, Released, Share
 
+EVENT_FIELDS = {"Granted": ("waiter", "lease"), "Left": ("waiter", "code"), "Ended": ("lease", "reason")}
 RANKS = {"critical": 0, "interactive": 1, "batch": 2, "background": 3}
 
 
@@ -86,7 +87,8 @@ class Desk:
         """What happened to others since the last look: `granted x`, `left x CODE`, `ended x REASON`."""
         seen = []
         for event in self.pool.take_events():
-            kind, (subject, detail) = type(event).__name__.lower(), event
+            kind = type(event).__name__.lower()
+            subject, detail = (getattr(event, name) for name in EVENT_FIELDS[kind.title()])
             holder = subject.ask.holder
             if kind == "granted":
                 self.leases[holder] = detail

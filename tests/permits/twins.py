@@ -10,7 +10,7 @@ import msgspec
 
 from relay.permits.engine.base import Ask, Lease, LeaseEnded, PoolConfig, Refused, Share
 from relay.permits.engine.core import PoolCore
-from tests.permits.driver import build
+from tests.permits.driver import EVENT_FIELDS, build
 from tests.permits.model import ReferencePool
 
 Pair = tuple[str, str]
@@ -208,7 +208,10 @@ def _shown(answer: Any) -> Any:
 
 def _in_runs(events: list[Any]) -> list[Any]:
     """Events in order; among leases (or waiters) that end in one go, the order is free."""
-    rows = [(type(event).__name__, *(_event_part(part) for part in event)) for event in events]
+    rows = [
+        (type(event).__name__, *(_event_part(getattr(event, name)) for name in EVENT_FIELDS[type(event).__name__]))
+        for event in events
+    ]
     done: list[Any] = []
     for row in rows:
         if row[0] != "Granted" and done and done[-1][0][0] == row[0]:

@@ -133,8 +133,8 @@ class Released(Struct, frozen=True):
     reason: EndReason | None = None
 
 
-class LeaseView(Struct, frozen=True):
-    """A lease as lists and answers show it; times are Unix microseconds."""
+class LeaseAnswer(Struct, frozen=True):
+    """A lease as every answer and list shows it: times are RFC 3339 UTC, durations seconds."""
 
     lease_id: str
     pool: str
@@ -144,11 +144,11 @@ class LeaseView(Struct, frozen=True):
     holder: str
     metadata: Mapping[str, Any]
     fencing_token: int
-    waited_us: int
-    acquired_at_us: int
-    expires_at_us: int
-    expires_in_us: int
-    ttl_us: int
+    waited_s: float
+    acquired_at: str
+    expires_at: str
+    expires_in_s: float
+    ttl_s: float
 
 
 class WaiterView(Struct, frozen=True):
@@ -184,8 +184,15 @@ class Engine(Protocol):
 
     kind: str
 
+    @property
+    def up(self) -> bool:
+        """Whether permits can be given out."""
+
     def pool(self, name: str) -> PoolConfig | None:
         """The configuration in force."""
+
+    def pool_of(self, lease_id: str, tenant: str) -> PoolConfig:
+        """The pool of a live lease. Raises `lease-not-found`, LeaseEnded."""
 
     def rank(self, priority: str) -> int | None:
         """The rank of a priority class, None if there is no such class."""
@@ -208,10 +215,10 @@ class Engine(Protocol):
     async def release(self, lease_id: str, tenant: str) -> Released:
         """Ends a lease, or says how it ended before. Raises `lease-not-found`."""
 
-    def lease(self, lease_id: str, tenant: str | None) -> LeaseView:
+    def lease(self, lease_id: str, tenant: str | None) -> LeaseAnswer:
         """One live lease; `tenant` None sees all. Raises `lease-not-found`, LeaseEnded."""
 
-    def view(self, lease: Lease) -> LeaseView:
+    def view(self, lease: Lease) -> LeaseAnswer:
         """A lease as answers show it."""
 
     async def revoke(self, lease_id: str, reason: str) -> bool:
@@ -239,7 +246,7 @@ class Engine(Protocol):
 
     def leases(
         self, pool: str, *, tenant: str | None, priority: str | None, offset: int, limit: int
-    ) -> list[LeaseView]:
+    ) -> list[LeaseAnswer]:
         """Live leases by age, the oldest first."""
 
     def waiters(
@@ -259,8 +266,8 @@ __all__ = [
     "EndReason",
     "Engine",
     "Lease",
+    "LeaseAnswer",
     "LeaseEnded",
-    "LeaseView",
     "PoolConfig",
     "PoolGauges",
     "PoolState",

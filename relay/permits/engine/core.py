@@ -1,7 +1,8 @@
 """ONE pool as a pure state machine: no I/O, no clock of its own, no asyncio. Time comes in as `now` (whole µs).
 
 The same code serves requests, property tests with a fake clock, and what-if replay. Rules are cited by their number in
-the scheduling rules. Each operation costs O(log waiters + log tenants + ranks in use), amortised.
+the scheduling rules. Each operation costs O(log waiters + log tenants + ranks in use), amortised. What it consists of:
+`holdings.py` the leases, `queue.py` the waiters, `order.py` whose turn it is; here is how they play together.
 """
 
 from __future__ import annotations
@@ -10,23 +11,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from random import Random
 
-from relay.permits.engine.base import (
-    Ask,
-    EndReason,
-    Lease,
-    LeaseEnded,
-    PoolConfig,
-    Refused,
-    Released,
-    Share,
-)
-from relay.permits.engine.ended import End, EndedLeases
+from relay.permits.engine.base import Ask, EndReason, Lease, LeaseEnded, PoolConfig, Refused, Released, Share
+from relay.permits.engine.ended import EndedLeases
 from relay.permits.engine.events import Ended, Event, Existing, Granted, Left, LeftCode
 from relay.permits.engine.hints import Hints
+from relay.permits.engine.holdings import Holdings
 from relay.permits.engine.order import Order
 from relay.permits.engine.preview import serving_order
-from relay.permits.engine.timeline import NEVER, Timeline
-from relay.permits.engine.waiting import ClassQueue, TenantQueue, Waiter
+from relay.permits.engine.queue import Queue
+from relay.permits.engine.timeline import NEVER
+from relay.permits.engine.waiting import TenantQueue, Waiter
 
 CULLED_PER_SLICE = 500  # waiters looked at in one slice after a shrink: below 2 ms
 _NO_SHARE = Share()
@@ -49,24 +43,17 @@ class PoolCore:
     ) -> None:
         self.config = config
         self.fencing = fencing
-        self.in_use = 0
         self.repeated = False  # whether the last acquire was a repeat (rule 14)
-        self.waiting = 0  # connected waiters
-        self.waiting_permits = 0
-        self.leases: dict[str, Lease] = {}
-        self.waiters: dict[str, Waiter] = {}  # absent ones too, by arrival
         self.tenants: dict[str, TenantQueue] = {}
         self.hints = Hints(rng)
+        self._order = Order(config.capacity, config.aging_us, dict(ranks))
+        self._held = Holdings(config.name, EndedLeases() if ended is None else ended)
+        self._queue = Queue(self._order)
         self._weights = weights
         self._ids = ids
-        self._ended = EndedLeases() if ended is None else ended
-        self._order = Order(config.capacity, config.aging_us, dict(ranks))
         self._keys: dict[tuple[str, str], Lease | Waiter] = {}
-        self._lease_dues: Timeline[Lease] = Timeline()
-        self._waiter_dues: Timeline[Waiter] = Timeline()
         self._culls: deque[Iterator[Waiter]] = deque()
         self._events: list[Event] = []
-        self._arrivals = 0
         self._now = now
         self._paused_at = now if config.state == "paused" else None
         self._paused_us = 0
@@ -77,35 +64,41 @@ class PoolCore:
         """Rule 8: leases that are due end, then waiters past their deadline, then grants. `now` never goes back."""
         if now > self._now:
             self._now = now
-        now = self._now
+        if self._queue.waiters or self._now >= self._held.dues.soonest:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        now, order, queue = self._now, self._order, self._queue
         changed = False
-        if now >= self._lease_dues.soonest:
-            for lease in self._lease_dues.pop_due(now):
+        if now >= self._held.dues.soonest:
+            for lease in self._held.dues.pop_due(now):
                 dropped = lease.drop_us is not None and lease.drop_us < lease.expires_us
                 self._end(lease, "dropped" if dropped else "expired", timed=False)
                 changed = True
-        if now >= self._waiter_dues.soonest:
-            for waiter in self._waiter_dues.pop_due(now):
+        if now >= queue.dues.soonest:
+            for waiter in queue.dues.pop_due(now):
                 self._leave(waiter, "acquire-timeout" if waiter.connected else "cancelled", timed=False)
                 changed = True
-        if self._order.next_alarm() <= self._age():
-            self._order.ring_alarms(self._age())
+        if order.next_alarm() <= self._age():
+            order.ring_alarms(self._age())
             changed = True
         if self._culls:
             self._cull()
             changed = True
         if changed:
-            self._grant_waiters()
+            self._serve()
 
     def next_due(self) -> int:
         """When something will happen by itself, at the earliest; NEVER if nothing will."""
-        due = min(self._lease_dues.soonest, self._waiter_dues.soonest)
+        due = self._held.dues.soonest
+        if not self._queue.waiters:
+            return due
         if self._culls:
             return self._now
-        if self._paused_at is None and self.waiting:
-            alarm = self._order.next_alarm()
-            if alarm < NEVER:
-                due = min(due, alarm + self._paused_us)
+        due = min(due, self._queue.dues.soonest)
+        alarm = self._order.next_alarm()
+        if alarm < NEVER and self._paused_at is None:
+            due = min(due, alarm + self._paused_us)
         return due
 
     def _age(self) -> int:
@@ -114,9 +107,9 @@ class PoolCore:
 
     def take_events(self) -> list[Event]:
         """The effects since the last call, in their order."""
-        if not self._events:
-            return []
-        events, self._events = self._events, []
+        events = self._events
+        if events:
+            self._events = []
         return events
 
     # Acquire
@@ -137,21 +130,23 @@ class PoolCore:
             raise Refused("pool-draining", "The pool is draining and takes no new work.", self._retry_us(ask.permits))
         if state == "active" and self._fits_first(tenant, ask):
             lease = self._grant(tenant, ask, 0)
-            self._grant_waiters()  # the grant may have brought its tenant to its limit, so that its turns are kept no more
+            if self._queue.waiting:  # the grant may have brought its tenant to its limit: its turns are kept no more
+                self._serve()
             return lease
         if not ask.timeout_us:
             raise self._found_nothing(ask)
         if self._queue_full(tenant):
             raise Refused("queue-full", "The queue is full.", self._retry_us(ask.permits))
         waiter = self._enqueue(tenant, ask)
-        self._grant_waiters()
+        self._serve()
         return waiter
 
     def _refuse_impossible(self, tenant: TenantQueue, ask: Ask) -> None:
         """Rule 9."""
-        ceiling = self._ceiling()
-        if ask.permits > ceiling:
-            raise Refused("exceeds-capacity", f"permits: {ask.permits} can never be granted, the pool has {ceiling}.")
+        if ask.permits > self.config.capacity and ask.permits > self._ceiling():
+            raise Refused(
+                "exceeds-capacity", f"permits: {ask.permits} can never be granted, the pool has {self._ceiling()}."
+            )
         if tenant.limit is not None and ask.permits > tenant.limit:
             raise Refused(
                 "exceeds-tenant-limit", f"permits: {ask.permits} can never be granted, the limit is {tenant.limit}."
@@ -162,23 +157,31 @@ class PoolCore:
 
     def _fits_first(self, tenant: TenantQueue, ask: Ask, waiter: Waiter | None = None) -> bool:
         """Whether this can be granted at once, with nobody in front of it by rule 5 (rule 8)."""
-        if self.in_use + ask.permits > self.config.capacity or tenant.blocked(ask.permits):
+        if self._held.in_use + ask.permits > self.config.capacity or tenant.blocked(ask.permits):
             return False
-        if not self.waiting:
+        if not self._queue.waiting:
             return True
         order, age = self._order, self._age()
         vtime = tenant.vtime if tenant.active else order.vtime_on_return(tenant)
         if waiter is None:
-            rank, arrival = order.ranks[ask.priority], self._arrivals + 1
+            rank, arrival = order.ranks[ask.priority], self._queue.arrivals + 1
         else:
             rank, arrival = order.rank_now(waiter, age), waiter.arrival
         return order.goes_first(tenant, ask.permits, rank, arrival, vtime, age)
 
     def _queue_full(self, tenant: TenantQueue) -> bool:
         """Rule 12; absent waiters count."""
-        if len(self.waiters) >= self.config.max_waiters:
+        if len(self._queue.waiters) >= self.config.max_waiters:
             return True
         return tenant.max_waiters is not None and tenant.queued >= tenant.max_waiters
+
+    def _enqueue(self, tenant: TenantQueue, ask: Ask) -> Waiter:
+        self._queue.arrivals += 1
+        waiter = Waiter(self._ids(), ask, tenant, self._queue.arrivals, self._now, self._age())
+        if ask.key is not None:
+            self._keys[ask.tenant, ask.key] = waiter
+        self._queue.enter(waiter)
+        return waiter
 
     def _found_nothing(self, ask: Ask) -> Refused:
         retry_us = self._retry_us(ask.permits)
@@ -187,7 +190,7 @@ class PoolCore:
         return Refused("acquire-timeout", "No permit is free for this right now.", retry_us)
 
     def _retry_us(self, permits: int) -> int:
-        missing = self.waiting_permits + permits + self.in_use - self.config.capacity
+        missing = self._queue.permits + permits + self._held.in_use - self.config.capacity
         return self.hints.retry_us(missing, self.config.capacity)
 
     def retry_us(self, waiter: Waiter) -> int:
@@ -201,17 +204,16 @@ class PoolCore:
             raise Refused("idempotency-conflict", "This Idempotency-Key is in use with another body.")
         if isinstance(found, Lease):
             if found.drop_us is not None:  # its answer is on the way again
-                self._reschedule(found, found.expires_us, None)
+                self._held.reschedule(found, found.expires_us, None)
             return Existing(found)
         if not ask.timeout_us:
             return self._repeat_try(found, ask)
         if not found.connected:
-            self._stand(found)
-        self._waiter_dues.remove(found.due_us, found.waiter_id)
+            self._queue.stand(found)
         found.ask = ask
-        found.deadline_us = found.due_us = self._now + ask.timeout_us
-        self._waiter_dues.add(found.due_us, found.waiter_id, found)
-        self._grant_waiters()
+        found.deadline_us = self._now + ask.timeout_us
+        self._queue.reschedule(found, found.deadline_us)
+        self._serve()
         return self._granted_just_now(found) or found
 
     def _repeat_try(self, waiter: Waiter, ask: Ask) -> Lease:
@@ -220,7 +222,7 @@ class PoolCore:
             raise self._found_nothing(ask)
         self._remove(waiter)
         lease = self._grant(waiter.tenant, ask, self._now - waiter.enqueued_us, active=True)
-        self._grant_waiters()
+        self._serve()
         return lease
 
     def _granted_just_now(self, waiter: Waiter) -> Lease | None:
@@ -231,103 +233,61 @@ class PoolCore:
                 return event.lease
         return None
 
-    # The queue
-
-    def _enqueue(self, tenant: TenantQueue, ask: Ask) -> Waiter:
-        self._arrivals += 1
-        waiter = Waiter(self._ids(), ask, tenant, self._arrivals, self._now, self._age())
-        self.waiters[waiter.waiter_id] = waiter
-        if not tenant.active:
-            self._order.activate(tenant)
-        tenant.queued += 1
-        if ask.key is not None:
-            self._keys[ask.tenant, ask.key] = waiter
-        self._waiter_dues.add(waiter.due_us, waiter.waiter_id, waiter)
-        self._stand(waiter)
-        return waiter
-
-    def _stand(self, waiter: Waiter) -> None:
-        """Puts a waiter into its place in the queue: a new one, or an absent one that is back."""
-        tenant, ask = waiter.tenant, waiter.ask
-        queue = tenant.queues.get(ask.priority)
-        if queue is None:
-            queue = tenant.queues[ask.priority] = ClassQueue(self._order.ranks[ask.priority], tenant.guarantee)
-        behind = len(queue) > 0 and waiter.arrival == self._arrivals and tenant.guarantee <= tenant.in_use
-        queue.add(waiter)
-        waiter.connected = True
-        tenant.waiting += 1
-        self.waiting += 1
-        self.waiting_permits += ask.permits
-        if not behind:  # else it cannot be its tenant's next
-            self._order.mark(tenant)
-
-    def _step_out(self, waiter: Waiter) -> None:
-        """Takes a waiter out of its place."""
-        tenant = waiter.tenant
-        tenant.queues[waiter.ask.priority].remove(waiter)
-        waiter.connected = False
-        tenant.waiting -= 1
-        self.waiting -= 1
-        self.waiting_permits -= waiter.ask.permits
-        if waiter.saved:
-            self._order.give_up_turn(waiter)
-        self._order.mark(tenant)
-
-    def _remove(self, waiter: Waiter, *, timed: bool = True) -> None:
-        """Ends a wait: served or gone. The tenant may be left with nothing (see `_settle`)."""
-        if timed:
-            self._waiter_dues.remove(waiter.due_us, waiter.waiter_id)
-        if waiter.connected:
-            self._step_out(waiter)
-        waiter.tenant.queued -= 1
-        del self.waiters[waiter.waiter_id]
-        if waiter.ask.key is not None:
-            del self._keys[waiter.ask.tenant, waiter.ask.key]
-
-    def _leave(self, waiter: Waiter, code: LeftCode, *, timed: bool = True) -> None:
-        self._remove(waiter, timed=timed)
-        self._settle(waiter.tenant)
-        self._events.append(Left(waiter, code))
-
-    def _settle(self, tenant: TenantQueue) -> None:
-        if not tenant.active:
-            self._order.deactivate()
+    # Leaving the queue
 
     def disconnect(self, waiter_id: str, now: int) -> None:
         """The caller is gone (rule 11): the wait ends, or with a key the place is kept for a while (rule 14)."""
         self.advance(now)
-        waiter = self.waiters.get(waiter_id)
+        waiter = self._queue.waiters.get(waiter_id)
         if waiter is None or not waiter.connected:
             return
         grace_us = self.config.reconnect_grace_us
         if waiter.ask.key is None or not grace_us:
             self._leave(waiter, "cancelled")
         else:
-            self._waiter_dues.remove(waiter.due_us, waiter_id)
-            waiter.due_us = min(waiter.deadline_us, self._now + grace_us)
-            self._waiter_dues.add(waiter.due_us, waiter_id, waiter)
-            self._step_out(waiter)
-        self._grant_waiters()
+            self._queue.reschedule(waiter, min(waiter.deadline_us, self._now + grace_us))
+            self._queue.step_out(waiter)
+        self._serve()
 
     def cancel(self, waiter_id: str, now: int) -> bool:
         """An operator ends a wait; False if nobody waits under this id."""
         self.advance(now)
-        waiter = self.waiters.get(waiter_id)
+        waiter = self._queue.waiters.get(waiter_id)
         if waiter is None:
             return False
         self._leave(waiter, "waiter-cancelled")
-        self._grant_waiters()
+        self._serve()
         return True
+
+    def turn_away(self, code: LeftCode, now: int) -> None:
+        """Ends all waits, absent ones too."""
+        self.advance(now)
+        for waiter in list(self._queue.waiters.values()):
+            self._leave(waiter, code)
+
+    def _leave(self, waiter: Waiter, code: LeftCode, *, timed: bool = True) -> None:
+        self._remove(waiter, timed=timed)
+        self._settle(waiter.tenant)
+        self._events.append(Left(waiter, code))
+
+    def _remove(self, waiter: Waiter, *, timed: bool = True) -> None:
+        self._queue.leave(waiter, timed=timed)
+        if waiter.ask.key is not None:
+            del self._keys[waiter.ask.tenant, waiter.ask.key]
+
+    def _settle(self, tenant: TenantQueue) -> None:
+        if not tenant.active:
+            self._order.deactivate()
 
     # Grants
 
-    def _grant_waiters(self) -> None:
+    def _serve(self) -> None:
         """Serves those whose turn it is, and holds free permits back for the one that needs more (rules 5 to 7)."""
-        while self.waiting and self._paused_at is None:
+        while self._queue.waiting and self._paused_at is None:
             waiter = self._order.first(self._age())
             if waiter is None:
                 return
-            free = self.config.capacity - self.in_use
+            free = self.config.capacity - self._held.in_use
             if waiter.ask.permits > free:
                 if free > 0 and not waiter.saved:
                     self._order.keep_turn(waiter)
@@ -338,6 +298,7 @@ class PoolCore:
             self._events.append(Granted(waiter, lease))
 
     def _grant(self, tenant: TenantQueue, ask: Ask, waited_us: int, *, active: bool = False) -> Lease:
+        """A new lease. `active`: the tenant's last waiter was just taken out for it."""
         if not (active or tenant.active):
             self._order.activate(tenant)
         now = self._now
@@ -352,11 +313,9 @@ class PoolCore:
 
     def _hold(self, tenant: TenantQueue, lease: Lease) -> None:
         ask = lease.ask
-        self.leases[lease.lease_id] = lease
-        self._lease_dues.add(lease.expires_us, lease.lease_id, lease)
+        self._held.add(lease)
         if ask.key is not None:
             self._keys[ask.tenant, ask.key] = lease
-        self.in_use += ask.permits
         tenant.in_use += ask.permits
         if tenant.waiting:
             self._order.mark_use(tenant)
@@ -373,15 +332,7 @@ class PoolCore:
 
     def find(self, lease_id: str, tenant: str | None) -> Lease:
         """A live lease; `tenant` None sees all (rule 17). Raises `lease-not-found`, LeaseEnded."""
-        lease = self.leases.get(lease_id)
-        if lease is None:
-            end = self._ended.get(lease_id, self._now)
-            if end is None or (tenant is not None and end.tenant != tenant):
-                raise lease_not_found()
-            raise LeaseEnded(end.reason)
-        if tenant is not None and lease.ask.tenant != tenant:
-            raise lease_not_found()
-        return lease
+        return self._held.find(lease_id, tenant, self._now)
 
     def renew(self, lease_id: str, tenant: str, ttl_us: int | None, now: int) -> Lease:
         """Rule 18. `ttl_us` None: the lease's own. Raises `lease-not-found`, LeaseEnded."""
@@ -393,7 +344,7 @@ class PoolCore:
             ttl = min(ttl, self.config.max_lease_us)
             expires = min(expires, lease.acquired_us + self.config.max_lease_us)
         lease.ttl_us = ttl
-        self._reschedule(lease, max(expires, lease.expires_us), lease.drop_us)
+        self._held.reschedule(lease, max(expires, lease.expires_us), lease.drop_us)
         return lease
 
     def release(self, lease_id: str, tenant: str, now: int) -> Released:
@@ -404,7 +355,7 @@ class PoolCore:
         except LeaseEnded as end:
             return Released(reason=end.reason)
         self._end(lease, "released")
-        self._grant_waiters()
+        self._serve()
         return Released(held_us=self._now - lease.acquired_us)
 
     def revoke(self, lease_id: str, now: int) -> bool:
@@ -415,7 +366,7 @@ class PoolCore:
         except LeaseEnded:
             return False
         self._end(lease, "revoked")
-        self._grant_waiters()
+        self._serve()
         return True
 
     def delivered(self, lease_id: str, now: int) -> None:
@@ -424,7 +375,7 @@ class PoolCore:
         if lease is not None and not lease.delivered:
             lease.delivered = True
             if lease.drop_us is not None:
-                self._reschedule(lease, lease.expires_us, None)
+                self._held.reschedule(lease, lease.expires_us, None)
 
     def undelivered(self, lease_id: str, now: int) -> None:
         """The answer could not be written: the grant goes back (rule 4), with a key after a while (rule 14)."""
@@ -435,32 +386,31 @@ class PoolCore:
         grace_us = self.config.reconnect_grace_us
         if lease.ask.key is None or not grace_us:
             self._end(lease, "dropped")
-            self._grant_waiters()
+            self._serve()
         else:
-            self._reschedule(lease, lease.expires_us, self._now + grace_us)
+            self._held.reschedule(lease, lease.expires_us, self._now + grace_us)
 
-    def _reschedule(self, lease: Lease, expires_us: int, drop_us: int | None) -> None:
-        self._lease_dues.remove(_due(lease), lease.lease_id)
-        lease.expires_us, lease.drop_us = expires_us, drop_us
-        self._lease_dues.add(_due(lease), lease.lease_id, lease)
+    def take_back(self, lease_id: str) -> None:
+        """A grant that could not be recorded never happened for its caller. Serves nobody."""
+        lease = self.leases.get(lease_id)
+        if lease is not None:
+            lease.delivered = True  # its outcome is told by whoever takes it back
+            self._end(lease, "dropped")
 
     def _end(self, lease: Lease, reason: EndReason, *, timed: bool = True) -> None:
         """Rule 2: a lease ends exactly once. The caller serves the waiters then."""
         ask = lease.ask
-        if timed:
-            self._lease_dues.remove(_due(lease), lease.lease_id)
-        del self.leases[lease.lease_id]
+        self._held.end(lease, reason, self._now, timed=timed)
         if ask.key is not None:
             del self._keys[ask.tenant, ask.key]
         tenant = self.tenants[ask.tenant]
-        self.in_use -= ask.permits
         tenant.in_use -= ask.permits
         if tenant.waiting:
             self._order.mark_use(tenant)
-        self._settle(tenant)
+        elif not tenant.active:
+            self._order.deactivate()
         if reason == "released":
             self.hints.held(self._now - lease.acquired_us)
-        self._ended.add(lease.lease_id, End(ask.tenant, self.config.name, reason, self._now))
         self._events.append(Ended(lease, reason))
 
     # Configuration
@@ -492,7 +442,7 @@ class PoolCore:
         if self.waiters and (lowered or self._ceiling() < max(before.capacity, before.ceiling or 0)):
             self._culls.append(iter(list(self.waiters.values())))
             self._cull()
-        self._grant_waiters()
+        self._serve()
 
     def _set_paused(self, paused: bool) -> None:
         """Time while paused does not age (rule 5 b)."""
@@ -537,19 +487,6 @@ class PoolCore:
             elif limit is not None and waiter.ask.permits > limit:
                 self._leave(waiter, "exceeds-tenant-limit")
 
-    def turn_away(self, code: LeftCode, now: int) -> None:
-        """Ends all waits, absent ones too."""
-        self.advance(now)
-        for waiter in list(self.waiters.values()):
-            self._leave(waiter, code)
-
-    def take_back(self, lease_id: str) -> None:
-        """A grant that could not be recorded never happened for its caller. Serves nobody."""
-        lease = self.leases.get(lease_id)
-        if lease is not None:
-            lease.delivered = True  # its outcome is told by whoever takes it back
-            self._end(lease, "dropped")
-
     def close(self, now: int) -> None:
         """The pool is removed: its leases end revoked, its waiters get `pool-not-found`."""
         self.turn_away("pool-not-found", now)
@@ -558,6 +495,26 @@ class PoolCore:
 
     # What it shows
 
+    @property
+    def leases(self) -> Mapping[str, Lease]:
+        """The live leases, the oldest first."""
+        return self._held.leases
+
+    @property
+    def waiters(self) -> Mapping[str, Waiter]:
+        """All waiters by arrival, absent ones too."""
+        return self._queue.waiters
+
+    @property
+    def in_use(self) -> int:
+        """Permits that are held."""
+        return self._held.in_use
+
+    @property
+    def waiting(self) -> int:
+        """Connected waiters."""
+        return self._queue.waiting
+
     def tenant_in_use(self, tenant: str) -> int:
         """Permits that a tenant holds."""
         found = self.tenants.get(tenant)
@@ -565,7 +522,7 @@ class PoolCore:
 
     def drift(self) -> int:
         """Permits in use less the sum over the leases: anything but 0 is a fault (rule 1)."""
-        return self.in_use - sum(lease.ask.permits for lease in self.leases.values())
+        return self._held.drift()
 
     def queue(self, limit: int) -> list[tuple[Waiter, int | None]]:
         """The waiters as they would be served if permits came free one by one: positions for the first `limit`.
@@ -581,16 +538,4 @@ class PoolCore:
             if waiter.waiter_id not in placed:
                 stands = waiter.connected and waiter.tenant.entry is not None and len(served) == limit
                 (later if stands else last).append(waiter)
-        return [
-            *((waiter, place) for place, waiter in enumerate(served, 1)),
-            *((waiter, None) for waiter in later + last),
-        ]
-
-
-def _due(lease: Lease) -> int:
-    return lease.expires_us if lease.drop_us is None else min(lease.expires_us, lease.drop_us)
-
-
-def lease_not_found() -> Refused:
-    """To a stranger a lease does not exist."""
-    return Refused("lease-not-found", "There is no such lease.")
+        return [*((waiter, place) for place, waiter in enumerate(served, 1)), *((one, None) for one in later + last)]

@@ -49,31 +49,25 @@ class Courier:
             undeliverable=self.undelivered,
         )
 
-    def carry(self, slot: Slot, own: Lease | None = None) -> bool:
-        """After an operation on a pool: carries its events, sets its timer, writes the journal.
-
-        `own` is the lease that the operation granted to its caller. False if the journal could not be written.
-        """
-        ledger = self.ledger
+    def carry(self, slot: Slot) -> None:
+        """After an operation on a pool: carries its events, sets its timer."""
         for event in slot.core.take_events():
             if isinstance(event, Granted):
                 self.waiters.pop(event.waiter.waiter_id, None)
-                self._record_grant(slot, event.lease)
-                ledger.grant(event.lease, event.waiter.owner)
+                self.record_grant(slot, event.lease, event.waiter.owner)
             elif isinstance(event, Ended):
                 self._lease_ended(slot, event.lease, event.reason)
             else:
                 self._waiter_left(slot, event.waiter, event.code)
-        if own is not None:
-            self._record_grant(slot, own)
         due = slot.core.next_due()
         if due < slot.due:
             self._set_timer(slot, due)
-        return ledger.flush(own)
 
-    def _record_grant(self, slot: Slot, lease: Lease) -> None:
+    def record_grant(self, slot: Slot, lease: Lease, future: asyncio.Future[Lease]) -> None:
+        """A grant goes to the journal, and then to the call that waits on the future."""
         self.leases[lease.lease_id] = slot
         self.ledger.write(GrantRecord.of(lease))
+        self.ledger.grant(lease, future)
 
     def _lease_ended(self, slot: Slot, lease: Lease, reason: EndReason) -> None:
         now = self._now()

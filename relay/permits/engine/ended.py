@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from relay.permits.engine.base import SECOND, EndReason
 
@@ -11,7 +12,7 @@ KEEP_US = 24 * 3600 * SECOND
 KEEP_ENDS = 100_000
 
 
-class End(NamedTuple):
+class End(Struct, frozen=True, gc=False):
     """One end: whose lease it was, in which pool, why it ended, and when (engine time)."""
 
     tenant: str

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from msgspec import Struct
 
 from relay.permits.engine.base import EndReason, Lease
 from relay.permits.engine.waiting import Waiter
@@ -19,27 +21,27 @@ LeftCode = Literal[
 ]
 
 
-class Existing(NamedTuple):
+class Existing(Struct, frozen=True):
     """A repeat found its lease (rule 14)."""
 
     lease: Lease
 
 
-class Granted(NamedTuple):
+class Granted(Struct, frozen=True):
     """A waiter was granted."""
 
     waiter: Waiter
     lease: Lease
 
 
-class Left(NamedTuple):
+class Left(Struct, frozen=True):
     """A waiter left without a lease. `cancelled`: its caller went away, or did not come back in time."""
 
     waiter: Waiter
     code: LeftCode
 
 
-class Ended(NamedTuple):
+class Ended(Struct, frozen=True):
     """A lease ended, by whomever."""
 
     lease: Lease

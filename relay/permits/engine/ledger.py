@@ -1,8 +1,8 @@
-"""The event loop's side of the journal: what an operation changed is written before anybody is answered, synced in the
-background, followed by snapshots. It knows records and futures, not pools; and what to do when the disk refuses.
+"""The event loop's side of the journal: one write a turn of the loop, answers after it, syncs, snapshots, and what
+happens when the disk refuses. It knows records, leases and futures, not pools.
 
-A frame is written at once, by the operation itself. Gathering the operations of one turn of the loop into one write was
-measured: the two extra turns for every answer cost more than the writes (see docs/architecture.md, "The journal").
+Writing at once, in each operation, was measured too: it saves two turns for a lone hand-over, but under load the
+answers then leave one by one instead of in bursts, and each wakes its caller anew (docs/architecture.md, "The journal").
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from msgspec import Struct
 
 from relay.permits.engine.base import Lease, Refused
 from relay.permits.engine.journal import ClockRecord, Journal, Record
@@ -20,8 +22,8 @@ log = logging.getLogger("relay.journal")
 SEGMENT_BYTES = 64 * 1024 * 1024  # a larger one is followed by a snapshot
 
 
-class Grant(NamedTuple):
-    """A lease that was granted to somebody who waits for it on a future."""
+class Grant(Struct, frozen=True):
+    """A lease that was granted, and the call that waits for it."""
 
     lease: Lease
     future: asyncio.Future[Lease]
@@ -37,8 +39,8 @@ def unavailable() -> Refused:
 class Ledger:
     """Writes the journal of an engine. `up` is False while it can't be written: then no grant may be answered.
 
-    `state` gives all records of the present state. `went_down` is told before the grants that were not written fail;
-    it gets their leases. `undeliverable` gets each grant whose call was cancelled meanwhile.
+    `state` gives all records of the present state. `went_down` gets the leases that were not written, before their calls
+    fail; `undeliverable` each lease whose call was cancelled meanwhile.
     """
 
     def __init__(
@@ -61,10 +63,13 @@ class Ledger:
         self._recording = False
         self._records: list[Record] = []
         self._grants: list[Grant] = []
+        self._others: list[asyncio.Future[None]] = []  # releases and renewals, which count even if the disk refuses
+        self._scheduled = False
         self._dirty = False
         self._disk = asyncio.Lock()  # syncs, new segments and snapshots one after the other
-        self._unsynced: asyncio.Future[None] | None = None
-        self._unsynced_grants: list[Grant] = []
+        self._unsynced: tuple[list[Grant], list[asyncio.Future[None]]] = ([], [])
+        self._syncing: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
 
     async def start(self) -> None:
         """Begins a segment with a snapshot of the present state. Raises OSError."""
@@ -72,59 +77,62 @@ class Ledger:
         self.up = True
 
     def write(self, record: Record) -> None:
-        """Adds a record to this operation's frame."""
+        """Adds a record to this turn's frame."""
         if self._recording:
             self._records.append(record)
+        if not self._scheduled:
+            self._schedule()
 
     def grant(self, lease: Lease, future: asyncio.Future[Lease]) -> None:
-        """Resolves a waiter's future once this operation's frame is written."""
+        """Resolves a call's future with its lease once this turn's frame is written. Write its record first."""
         self._grants.append(Grant(lease, future))
 
-    def flush(self, own: Lease | None = None) -> bool:
-        """Writes the frame of an operation and lets its grants go. `own`: the lease that its caller is granted.
+    def written(self) -> asyncio.Future[None]:
+        """Done when this turn's frame is written, or cannot be."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._others.append(future)
+        if not self._scheduled:
+            self._schedule()
+        return future
 
-        False if it could not be written: then nothing that it granted was given out.
-        """
+    def _schedule(self) -> None:
+        self._scheduled = True
+        self._loop.call_soon(self.flush)
+
+    def flush(self) -> bool:
+        """Writes this turn's frame and lets its answers go, the grants first. False if it could not be written."""
+        self._scheduled = False
         grants, self._grants = self._grants, []
+        others, self._others = self._others, []
         if self._records:
             records, self._records = self._records, []
             try:
                 self._journal.write(records)
             except OSError as error:
-                self._go_down(error, grants, own)
+                self._go_down(error, grants, others)
                 return False
             self._dirty = True
-        if self.always and self.up:
-            self._unsynced_grants += grants
-            if grants:
-                self._sync_soon()
-        else:
-            self._resolve(grants)
+            if self.always:
+                self._unsynced[0].extend(grants)
+                self._unsynced[1].extend(others)
+                if self._syncing is None:
+                    self._syncing = self._loop.create_task(self._sync_until_done())
+                return True
+        self._resolve(grants, others)
         return True
 
-    async def synced(self) -> None:
-        """With sync `always`: returns when what was written so far survives a power cut. Raises `engine-unavailable`."""
-        if self.always and self.up:
-            await asyncio.shield(self._sync_soon())
-            if not self.up:
-                raise unavailable()
-
-    def _sync_soon(self) -> asyncio.Future[None]:
-        """The sync that covers all that is written by now: one at a time, each for many."""
-        if self._unsynced is None:
-            self._unsynced = asyncio.ensure_future(self._sync())
-        return self._unsynced
-
-    async def _sync(self) -> None:
-        async with self._disk:
-            self._unsynced = None  # what is written from here on needs the next one
-            grants, self._unsynced_grants = self._unsynced_grants, []
-            try:
-                await asyncio.to_thread(self._journal.sync)
-            except OSError as error:
-                self._go_down(error, grants, None)
-            else:
-                self._resolve(grants)
+    async def _sync_until_done(self) -> None:
+        """With sync `always`: one sync after the other, each for all that was written before it."""
+        while any(self._unsynced):
+            (grants, others), self._unsynced = self._unsynced, ([], [])
+            async with self._disk:
+                try:
+                    await asyncio.to_thread(self._journal.sync)
+                except OSError as error:
+                    self._go_down(error, grants, others)
+                    continue
+            self._resolve(grants, others)
+        self._syncing = None
 
     async def tick(self) -> None:
         """Once a second: makes the last second safe, keeps the segments short, tries again after a fault."""
@@ -144,11 +152,12 @@ class Ledger:
                 async with self._disk:
                     await asyncio.to_thread(self._journal.sync)
         except OSError as error:
-            self._go_down(error, [], None)
+            self._go_down(error, [], [])
 
     async def _begin(self) -> None:
         """Begins the next segment and writes the snapshot that it stands on."""
         async with self._disk:
+            self.flush()
             self._journal.start_segment()
             self._recording = True
             await asyncio.to_thread(self._journal.write_snapshot, self._state())
@@ -164,22 +173,27 @@ class Ledger:
             self.up = True
             log.warning("The journal is written again.")
 
-    def _go_down(self, error: OSError, grants: list[Grant], own: Lease | None) -> None:
+    def _go_down(self, error: OSError, grants: list[Grant], others: list[asyncio.Future[None]]) -> None:
         log.error("The journal cannot be written (%s): no permit is given out until it can.", error)
-        grants = grants + self._unsynced_grants
-        self._unsynced_grants, self._records = [], []
+        grants = grants + self._unsynced[0] + self._grants
+        others = others + self._unsynced[1] + self._others
+        self._unsynced, self._grants, self._others, self._records = ([], []), [], [], []
         self.up = self._recording = False
-        self._went_down([grant.lease for grant in grants] + ([] if own is None else [own]))
+        self._went_down([grant.lease for grant in grants])
         for grant in grants:
             if not grant.future.done():
                 grant.future.set_exception(unavailable())
+        self._resolve([], others)
 
-    def _resolve(self, grants: list[Grant]) -> None:
-        for lease, future in grants:
-            if future.done():
-                self._undeliverable(lease)
+    def _resolve(self, grants: list[Grant], others: list[asyncio.Future[None]]) -> None:
+        for grant in grants:
+            if grant.future.done():  # its call was cancelled
+                self._undeliverable(grant.lease)
             else:
-                future.set_result(lease)
+                grant.future.set_result(grant.lease)
+        for other in others:
+            if not other.done():
+                other.set_result(None)
 
     async def stop(self) -> None:
         """Writes the mark of a clean stop."""

@@ -15,8 +15,8 @@ from relay.permits.engine.base import (
     Caller,
     CallerGone,
     Lease,
+    LeaseAnswer,
     LeaseEnded,
-    LeaseView,
     PoolConfig,
     PoolGauges,
     Refused,
@@ -24,10 +24,11 @@ from relay.permits.engine.base import (
     WaiterView,
 )
 from relay.permits.engine.clock import EngineClock
-from relay.permits.engine.core import PoolCore, lease_not_found
+from relay.permits.engine.core import PoolCore
 from relay.permits.engine.courier import Courier, Slot
 from relay.permits.engine.ended import End
 from relay.permits.engine.events import Existing
+from relay.permits.engine.holdings import lease_not_found
 from relay.permits.engine.journal import Journal, RenewRecord
 from relay.permits.engine.ledger import unavailable
 from relay.permits.engine.waiting import Waiter
@@ -117,7 +118,7 @@ class MemoryEngine:
     async def acquire(self, pool: str, ask: Ask, caller: Caller) -> tuple[Lease, bool]:
         slot = self._slot(pool)
         core, courier = slot.core, self._courier
-        if not self.up:
+        if self._stopping or not courier.ledger.up:
             raise self._turn_away(slot, ask)
         try:
             got = core.acquire(ask, self.now())
@@ -128,38 +129,24 @@ class MemoryEngine:
             raise
         if not core.repeated:
             slot.meter.arrived()
-        if type(got) is Lease:
-            if not courier.carry(slot, got):
-                raise unavailable()
-            if courier.ledger.always:
-                await self._synced(got, caller)
-            return got, True
-        if type(got) is Existing:
+        if isinstance(got, Waiter):
+            future = self._own(slot, got)
+            courier.carry(slot)
+            return await self._wait(got, future, caller), True
+        if isinstance(got, Existing):
             courier.carry(slot)
             return got.lease, False
-        assert isinstance(got, Waiter)
-        future = self._own(slot, got)
+        future = courier.loop.create_future()
+        courier.record_grant(slot, got, future)
         courier.carry(slot)
-        return await self._wait(got, future, caller), True
+        return self._checked(await future, caller), True
 
-    async def _synced(self, lease: Lease, caller: Caller) -> None:
-        try:
-            await self._courier.ledger.synced()
-        except asyncio.CancelledError:
-            self.undelivered(lease)
-            raise
-        except Refused:
-            slot = self._courier.leases.get(lease.lease_id)
-            if slot is not None:
-                slot.core.take_back(lease.lease_id)
-                self._courier.carry(slot)
-            raise
-        self._still_there(lease, caller)
-
-    def _still_there(self, lease: Lease, caller: Caller) -> None:
+    def _checked(self, lease: Lease, caller: Caller) -> Lease:
+        """A lease on its way out: is its caller still there?"""
         if caller.gone():
             self.undelivered(lease)
             raise CallerGone
+        return lease
 
     def _own(self, slot: Slot, waiter: Waiter) -> asyncio.Future[Lease]:
         """Makes this call the one that the waiter's lease will go to (rule 14)."""
@@ -186,8 +173,7 @@ class MemoryEngine:
             raise
         finally:
             watch.remove_done_callback(left)
-        self._still_there(lease, caller)
-        return lease
+        return self._checked(lease, caller)
 
     def _caller_left(self, waiter: Waiter, future: asyncio.Future[Lease]) -> None:
         """Rule 11. A grant of this very instant is found undelivered when its answer is due."""
@@ -204,7 +190,10 @@ class MemoryEngine:
         if not lease.delivered:
             slot = self._courier.leases.get(lease.lease_id)
             if slot is not None:
-                slot.core.delivered(lease.lease_id, self.now())
+                if lease.drop_us is None:
+                    lease.delivered = True
+                else:
+                    slot.core.delivered(lease.lease_id, self.now())
                 slot.meter.answered(lease.ask.tenant, lease.ask.priority, "granted", lease.waited_us)
 
     def undelivered(self, lease: Lease) -> None:
@@ -239,7 +228,8 @@ class MemoryEngine:
             raise
         self.delivered(lease)  # who renews it has had the answer
         self._courier.ledger.write(RenewRecord(lease_id, lease.ttl_us))
-        await self._carry_durably(slot)
+        self._courier.carry(slot)
+        await self._courier.ledger.written()
         return lease
 
     async def release(self, lease_id: str, tenant: str) -> Released:
@@ -247,7 +237,8 @@ class MemoryEngine:
         if slot is None:
             return Released(reason=self._how_it_ended(lease_id, tenant).reason)
         released = slot.core.release(lease_id, tenant, self.now())
-        await self._carry_durably(slot)
+        self._courier.carry(slot)
+        await self._courier.ledger.written()
         return released
 
     async def revoke(self, lease_id: str, reason: str) -> bool:
@@ -256,24 +247,16 @@ class MemoryEngine:
             self._how_it_ended(lease_id, None)
             return False
         revoked = slot.core.revoke(lease_id, self.now())
-        await self._carry_durably(slot)
+        self._courier.carry(slot)
+        await self._courier.ledger.written()
         return revoked
 
-    async def _carry_durably(self, slot: Slot) -> None:
-        """A release or a renewal counts even while the journal cannot be written."""
-        written = self._courier.carry(slot)
-        if written and self._courier.ledger.always:
-            try:
-                await self._courier.ledger.synced()
-            except Refused:
-                return
-
-    def lease(self, lease_id: str, tenant: str | None) -> LeaseView:
+    def lease(self, lease_id: str, tenant: str | None) -> LeaseAnswer:
         slot = self._slot_of(lease_id, tenant)
         self._bring_up_to_now(slot)
         return self.view(slot.core.find(lease_id, tenant))
 
-    def view(self, lease: Lease) -> LeaseView:
+    def view(self, lease: Lease) -> LeaseAnswer:
         return views.lease_view(lease, self.now(), self._wall)
 
     def cancel(self, waiter_id: str) -> None:
@@ -311,6 +294,12 @@ class MemoryEngine:
     def pool(self, name: str) -> PoolConfig | None:
         slot = self._courier.slots.get(name)
         return None if slot is None else slot.core.config
+
+    def pool_of(self, lease_id: str, tenant: str) -> PoolConfig:
+        slot = self._slot_of(lease_id, tenant)
+        self._bring_up_to_now(slot)
+        slot.core.find(lease_id, tenant)
+        return slot.core.config
 
     def rank(self, priority: str) -> int | None:
         return self._ranks.get(priority)
@@ -369,7 +358,7 @@ class MemoryEngine:
 
     def leases(
         self, pool: str, *, tenant: str | None, priority: str | None, offset: int, limit: int
-    ) -> list[LeaseView]:
+    ) -> list[LeaseAnswer]:
         slot = self._slot(pool)
         self._bring_up_to_now(slot)
         return views.lease_views(slot.core, self.now(), self._wall, views.Filter(tenant, priority, offset, limit))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import chain, islice
 from typing import NamedTuple, TypeVar
 
-from relay.permits.engine.base import SECOND, Ask, Lease, LeaseView, PoolGauges, WaiterView
+from relay.permits.engine.base import SECOND, Ask, Lease, LeaseAnswer, PoolGauges, WaiterView
 from relay.permits.engine.core import PoolCore
 
 T = TypeVar("T")
@@ -31,10 +32,10 @@ class WallClock:
             self.offset_us = offset
 
 
-def lease_view(lease: Lease, now: int, wall: WallClock) -> LeaseView:
+def lease_view(lease: Lease, now: int, wall: WallClock) -> LeaseAnswer:
     """A lease as the API answers it."""
     ask, offset = lease.ask, wall.offset_us
-    return LeaseView(
+    return LeaseAnswer(
         lease.lease_id,
         lease.pool,
         ask.tenant,
@@ -43,12 +44,23 @@ def lease_view(lease: Lease, now: int, wall: WallClock) -> LeaseView:
         ask.holder,
         ask.metadata,
         lease.fencing_token,
-        lease.waited_us,
-        lease.acquired_us + offset,
-        lease.expires_us + offset,
-        lease.expires_us - now,
-        lease.ttl_us,
+        lease.waited_us / SECOND,
+        timestamp(lease.acquired_us + offset),
+        timestamp(lease.expires_us + offset),
+        max(0, lease.expires_us - now) / SECOND,
+        lease.ttl_us / SECOND,
     )
+
+
+def timestamp(unix_us: int) -> str:
+    """RFC 3339 in UTC with microseconds."""
+    seconds, micros = divmod(unix_us, SECOND)
+    return f"{_second(seconds)}.{micros:06d}Z"
+
+
+@lru_cache(maxsize=4096)
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 class Filter(NamedTuple):
@@ -68,7 +80,7 @@ class Filter(NamedTuple):
         return list(islice(found, self.offset, self.offset + self.limit))
 
 
-def lease_views(core: PoolCore, now: int, wall: WallClock, wanted: Filter) -> list[LeaseView]:
+def lease_views(core: PoolCore, now: int, wall: WallClock, wanted: Filter) -> list[LeaseAnswer]:
     """Live leases, the oldest first."""
     found = (lease for lease in core.leases.values() if wanted.matches(lease.ask))
     return [lease_view(lease, now, wall) for lease in wanted.stretch(found)]
