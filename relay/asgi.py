@@ -14,7 +14,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "relay.settings")
 
 from django.core.asgi import get_asgi_application
 
-_django: Handler = get_asgi_application()  # type: ignore[assignment]  # Django's types are narrower than ASGI's
+_application = get_asgi_application()
 
 
 from channels.auth import AuthMiddlewareStack
@@ -22,11 +22,12 @@ from channels.routing import URLRouter
 from django.conf import settings
 
 from dashboard.routing import websocket_urlpatterns
-from relay.http import Handler, Receive, Scope, Send, answer, encode_json, endpoint
+from relay.http import Handler, Receive, Scope, Send, answer, bounded, encode_json, endpoint
 from relay.permits.engine.journal import JournalRefused
 from relay.runtime import Runtime
 from relay.telemetry.metrics import metrics_handler
 
+_django = bounded(_application)  # type: ignore[arg-type]  # Django's types are narrower than ASGI's
 _websockets: Handler = AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
 
 

@@ -214,6 +214,28 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
         raise invalid("body", f"not valid JSON ({error})") from None
 
 
+def bounded(app: Handler, limit: int = BODY_LIMIT) -> Handler:
+    """Puts a limit on the bodies of an application that would take in any: 413 before more than that was read."""
+
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        size = 0
+
+        async def counted() -> dict[str, Any]:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > limit:
+                raise body_too_large(limit)
+            return message
+
+        try:
+            await app(scope, counted, send)
+        except Problem as problem:
+            await answer_problem(send, problem)
+
+    return run
+
+
 class Connection:
     """A caller's connection while its request is under way: is it still there?
 

@@ -86,6 +86,7 @@ MIDDLEWARE = [
 ]
 
 ROOT_URLCONF = "relay.urls"
+APPEND_SLASH = False  # a wrong address is 404, never a redirect
 ASGI_APPLICATION = "relay.asgi.application"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from relay.http import Problem
-from relay.permits.engine.base import SECOND, Refused, WaiterView
+from relay.permits.engine.base import SECOND, WaiterView
 from relay.permits.engine.views import timestamp
 from relay.permits.models import Pool
 from relay.permits.serializers import pool_answer
@@ -49,13 +49,9 @@ def pool_answers(pools: list[Pool]) -> list[dict[str, Any]]:
 def _live_numbers(runtime: Runtime, names: list[str]) -> dict[str, dict[str, Any]]:
     numbers = {}
     for name in names:
-        try:
-            gauges = runtime.engine.pool_gauges(name)
-        except Refused as refused:
-            if refused.code != "pool-not-found":
-                raise
-            continue
-        numbers[name] = describe(gauges, runtime.meters.pool(name).window())
+        gauges = runtime.engine.pool_gauges(name)
+        if gauges is not None:
+            numbers[name] = describe(gauges, runtime.meters.pool(name).window())
     return numbers
 
 

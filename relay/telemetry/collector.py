@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterator
 
 from relay import __version__
-from relay.permits.engine.base import Engine, Refused
 from relay.telemetry.exposition import Family, HistogramText, escape, labels, number
-from relay.telemetry.gauges import PoolGauges
+from relay.telemetry.gauges import Gauged, PoolGauges
 from relay.telemetry.histogram import Histogram
 from relay.telemetry.meters import TIMED_OUTCOMES, Meters, PoolMeter, TokenMeter
 from relay.telemetry.present import describe
@@ -126,7 +125,7 @@ class PoolText:
 class Collector:
     """All series of this process. Used on the event loop."""
 
-    def __init__(self, meters: Meters, engine: Engine) -> None:
+    def __init__(self, meters: Meters, engine: Gauged) -> None:
         self._meters = meters
         self._engine = engine
         self._pools: dict[str, PoolText] = {}
@@ -136,11 +135,7 @@ class Collector:
         """Yields None after each slice of work, about a pool's worth, and last the families."""
         families = [Family(name, kind, text) for name, kind, text in FAMILIES]
         parts = {family.name: family.parts for family in families}
-        try:
-            names = [gauges.name for gauges in self._engine.gauges()]
-            up = int(getattr(self._engine, "up", True))
-        except Refused:
-            names, up = [], 0
+        names, up = self._engine.names(), int(self._engine.up)
         for gone in self._pools.keys() - set(names):
             del self._pools[gone]
         yield None
@@ -154,9 +149,8 @@ class Collector:
         yield families
 
     def _write_pool(self, name: str, parts: Parts) -> None:
-        try:
-            gauges = self._engine.pool_gauges(name)
-        except Refused:
+        gauges = self._engine.pool_gauges(name)
+        if gauges is None:
             return  # deleted since the scrape began
         meter = self._meters.pool(name)
         text = self._pools.get(name)

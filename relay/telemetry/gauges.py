@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -31,3 +32,22 @@ class PoolGauges(Struct, frozen=True):
     def over_limit(self) -> int:
         """Permits held above the capacity, after a shrink."""
         return max(0, self.in_use - self.capacity)
+
+
+class Gauged(Protocol):
+    """An engine as telemetry sees it. Called on the event loop."""
+
+    kind: str
+
+    @property
+    def up(self) -> bool:
+        """Whether permits can be given out."""
+
+    def names(self) -> list[str]:
+        """The pools."""
+
+    def gauges(self) -> Iterable[PoolGauges]:
+        """All pools at this moment."""
+
+    def pool_gauges(self, pool: str) -> PoolGauges | None:
+        """One pool at this moment, None if there is no such pool."""

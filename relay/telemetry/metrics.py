@@ -7,8 +7,8 @@ import hmac
 from collections.abc import AsyncIterator
 
 from relay.http import Handler, Problem, Receive, Scope, Send, endpoint, headers_of
-from relay.permits.engine.base import Engine
 from relay.telemetry.collector import Collector
+from relay.telemetry.gauges import Gauged
 from relay.telemetry.meters import Meters
 
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
@@ -17,7 +17,7 @@ OPENMETRICS = b"application/openmetrics-text; version=1.0.0; charset=utf-8"
 _CHUNK_PARTS = 64  # some 100 KB at most: encoding and writing a chunk must not hold the loop either
 
 
-def metrics_handler(meters: Meters, engine: Engine, token: str | None) -> Handler:
+def metrics_handler(meters: Meters, engine: Gauged, token: str | None) -> Handler:
     """The handler. With `token` (RELAY_METRICS_TOKEN) a scrape must send it as a bearer token, else 401."""
     collector = Collector(meters, engine)
     expected = None if not token else b"Bearer " + token.encode()

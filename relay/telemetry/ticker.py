@@ -7,8 +7,8 @@ import logging
 import time
 from collections.abc import Callable
 
-from relay.permits.engine.base import Engine
 from relay.telemetry.feed import Feed
+from relay.telemetry.gauges import Gauged
 from relay.telemetry.meters import Meters
 
 log = logging.getLogger("relay.telemetry")
@@ -17,7 +17,7 @@ log = logging.getLogger("relay.telemetry")
 class Ticker:
     """Samples all pools at every whole second of the wall clock. Seconds that a stall swallowed are a gap."""
 
-    def __init__(self, engine: Engine, meters: Meters, feed: Feed, wall_clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, engine: Gauged, meters: Meters, feed: Feed, wall_clock: Callable[[], float] = time.time) -> None:
         self._engine = engine
         self._meters = meters
         self._feed = feed

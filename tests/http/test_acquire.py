@@ -50,7 +50,13 @@ def test_an_acquire_that_says_nothing_takes_the_pools_defaults(
 
 
 def test_the_lease_says_what_was_asked_for_and_its_times_are_rfc_3339_utc(admin: httpx.Client, pool: str) -> None:
-    asked = {"permits": 2, "priority": "critical", "ttl_s": 30, "holder": "worker-7", "metadata": {"job": [1, "é", None]}}
+    asked = {
+        "permits": 2,
+        "priority": "critical",
+        "ttl_s": 30,
+        "holder": "worker-7",
+        "metadata": {"job": [1, "é", None]},
+    }
     lease = granted(admin.post(f"{pool}/acquire", json={**asked, "timeout_s": 0}))
     assert {name: lease[name] for name in asked} == asked
     for name in ("acquired_at", "expires_at"):
@@ -222,7 +228,9 @@ def test_an_idempotency_key_has_1_to_200_characters(admin: httpx.Client, pool: s
         assert state(admin, pool)["in_use"] == 0
 
 
-@pytest.mark.parametrize("media", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonx", "json"])
+@pytest.mark.parametrize(
+    "media", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonx", "json"]
+)
 def test_a_body_that_is_not_said_to_be_json_is_refused(admin: httpx.Client, pool: str, media: str | None) -> None:
     before = state(admin, pool)
     headers = {} if media is None else {"Content-Type": media}

@@ -428,7 +428,7 @@ class ReferencePool:
         self._fencing += 1
         ttl_us = self._capped(ask.ttl_us)
         waited_us = self.now - waiter.enqueued_us
-        lease = Lease(self._ids(), self.config.name, ask, self._fencing, waited_us, self.now, self.now + ttl_us)
+        lease = Lease(self._ids(), self.config.name, ask, self._fencing, waited_us, self.now, self.now + ttl_us, ttl_us)
         lease.ttl_us = ttl_us
         self.leases[lease.lease_id] = lease
         return lease

@@ -6,35 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from relay.permits.engine.journal import (
-    ClockRecord,
-    EndRecord,
-    FenceRecord,
-    GrantRecord,
-    Journal,
-    JournalRefused,
-    Record,
-    Recovered,
-    RenewRecord,
-)
+from relay.permits.engine.base import Ask, End, Lease
+from relay.permits.engine.journal import Clock, Fence, Journal, JournalRefused, Record, Recovered, Renewal
 
 
-def grant(number: int, token: int | None = None) -> GrantRecord:
-    return GrantRecord(
-        f"lease-{number}",
-        "gpu",
-        "search",
-        2,
-        "batch",
-        "worker",
-        {"job": [1, "x"]},
-        "key",
-        60_000_000,
-        60_000_000,
-        token or number,
-        5,
-        1000 + number,
-    )
+def grant(number: int, token: int | None = None) -> Lease:
+    ask = Ask("search", 2, "batch", 1_000_000, 60_000_000, "worker", {"job": [1, "x"]}, "key")
+    return Lease(f"lease-{number}", "gpu", ask, token or number, 5, 1000 + number, 60_001_000 + number, 60_000_000)
 
 
 def write(folder: Path, *frames: list[Record]) -> Path:
@@ -42,7 +20,7 @@ def write(folder: Path, *frames: list[Record]) -> Path:
     journal = Journal(folder)
     journal.recover()
     journal.start_segment()
-    journal.write_snapshot([FenceRecord("gpu", 7)])
+    journal.write_snapshot([Fence("gpu", 7)])
     for frame in frames:
         journal.write(frame)
     journal.close()
@@ -62,8 +40,8 @@ def test_leases_ends_fences_and_the_clock_come_back(tmp_path: Path) -> None:
     write(
         tmp_path,
         [grant(1), grant(2, token=9)],
-        [RenewRecord("lease-2", 30_000_000), EndRecord("lease-1", "gpu", "search", "released", 5000)],
-        [ClockRecord(9000)],
+        [Renewal("lease-2", 30_000_000), End("lease-1", "gpu", "search", "released", 5000)],
+        [Clock(9000)],
     )
     state = read(tmp_path)
     assert list(state.leases) == ["lease-2"]
@@ -77,7 +55,7 @@ def test_leases_ends_fences_and_the_clock_come_back(tmp_path: Path) -> None:
 
 
 def test_a_clean_stop_is_told_apart(tmp_path: Path) -> None:
-    write(tmp_path, [grant(1)], [ClockRecord(9000, clean=True)])
+    write(tmp_path, [grant(1)], [Clock(9000, clean=True)])
     assert read(tmp_path).clean
 
 
@@ -133,7 +111,7 @@ def test_a_segment_whose_snapshot_was_never_finished_is_read_after_the_older_one
     journal = Journal(tmp_path)
     journal.recover()
     journal.start_segment()
-    journal.write([EndRecord("lease-1", "gpu", "search", "released", 1)])
+    journal.write([End("lease-1", "gpu", "search", "released", 1)])
     journal.close()
     (tmp_path / "snapshot-000002.part").write_bytes(b"half")
     assert list(read(tmp_path).leases) == ["lease-2"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from relay.permits.engine.base import SECOND, Ask, CallerGone, LeaseEnded, PoolConfig, Refused
+from relay.permits.engine.base import SECOND, Ask, CallerGone, LeaseEnded, PoolConfig, PoolGauges, Refused
 from relay.permits.engine.clock import EngineClock
 from relay.permits.engine.journal import Journal, Record
 from relay.permits.engine.memory import MemoryEngine
@@ -87,6 +87,12 @@ def run(tmp_path: Path) -> Callable[[Scenario], None]:
     return runner
 
 
+def gauges_of(engine: MemoryEngine) -> PoolGauges:
+    gauges = engine.pool_gauges("gpu")
+    assert gauges is not None
+    return gauges
+
+
 async def settle() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
@@ -99,11 +105,11 @@ def test_a_release_hands_over_to_the_waiter_at_once(run: Callable[[Scenario], No
         assert granted
         waiting = asyncio.ensure_future(engine.acquire("gpu", ask(), Caller()))
         await settle()
-        assert engine.pool_gauges("gpu").waiting == 1
+        assert gauges_of(engine).waiting == 1
         await engine.release(first.lease_id, "search")
         second, _ = await asyncio.wait_for(waiting, 0.5)
         assert second.fencing_token > first.fencing_token
-        assert engine.pool_gauges("gpu").in_use == 1
+        assert gauges_of(engine).in_use == 1
 
     run(scenario)
 
@@ -118,7 +124,7 @@ def test_a_caller_who_leaves_ends_its_wait(run: Callable[[Scenario], None]) -> N
         caller.left.set_result(None)
         with pytest.raises(CallerGone):
             await waiting
-        assert engine.pool_gauges("gpu").waiting == 0
+        assert gauges_of(engine).waiting == 0
         assert house.outcomes()["cancelled"] == 1
 
     run(scenario)
@@ -136,7 +142,7 @@ def test_a_call_cancelled_after_its_grant_gives_the_permit_back(run: Callable[[S
         waiting.cancel()
         await releasing
         await settle()
-        assert engine.pool_gauges("gpu").in_use == 0
+        assert gauges_of(engine).in_use == 0
         assert house.meters.pool("gpu").ended_by["dropped"] == 1
 
     run(scenario)
@@ -168,7 +174,7 @@ def test_a_restart_loses_no_lease_and_gives_each_its_full_time(run: Callable[[Sc
         held, _ = await engine.acquire("gpu", ask("w", ttl_s=30, key="k"), Caller())
         # no stop: as after kill -9
         engine = await house.open()
-        gauges = engine.pool_gauges("gpu")
+        gauges = gauges_of(engine)
         assert (gauges.in_use, gauges.drift) == (1, 0)
         view = engine.lease(held.lease_id, "search")
         assert view.holder == "w"
@@ -238,7 +244,7 @@ def test_a_full_disk_fails_closed_and_heals_without_a_restart(run: Callable[[Sce
         assert refused.value.code == "engine-unavailable"
         await engine.renew(held[1].lease_id, "search", None)
         await engine.release(held[2].lease_id, "search")
-        gauges = engine.pool_gauges("gpu")
+        gauges = gauges_of(engine)
         assert (gauges.in_use, gauges.drift, engine.up) == (2, 0, False)
         await engine.tick()
         assert not engine.up
@@ -247,7 +253,7 @@ def test_a_full_disk_fails_closed_and_heals_without_a_restart(run: Callable[[Sce
         assert engine.up
         lease, _ = await engine.acquire("gpu", ask(), Caller())
         engine = await house.open()
-        assert engine.pool_gauges("gpu").in_use == 3
+        assert gauges_of(engine).in_use == 3
         assert engine.lease(lease.lease_id, "search")
 
     run(scenario)
@@ -260,7 +266,7 @@ def test_nothing_is_granted_that_was_not_written(run: Callable[[Scenario], None]
         with pytest.raises(Refused) as refused:
             await engine.acquire("gpu", ask(), Caller())
         assert refused.value.code == "engine-unavailable"
-        assert engine.pool_gauges("gpu").in_use == 0
+        assert gauges_of(engine).in_use == 0
         assert house.outcomes() == {"error": 1}
 
     run(scenario)

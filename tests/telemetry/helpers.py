@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from relay.permits.engine.base import Refused
 from relay.telemetry.gauges import PoolGauges, PoolState
 from relay.telemetry.meters import SECOND
 
@@ -51,14 +50,13 @@ class StillEngine:
 
     def __init__(self, *pools: PoolGauges) -> None:
         self.pools = {pool.name: pool for pool in pools}
-        self.down = False
+        self.up = True
+
+    def names(self) -> list[str]:
+        return list(self.pools)
 
     def gauges(self) -> Iterable[PoolGauges]:
-        if self.down:
-            raise Refused("engine-unavailable", "The engine is down.")
         return list(self.pools.values())
 
-    def pool_gauges(self, pool: str) -> PoolGauges:
-        if pool not in self.pools:
-            raise Refused("pool-not-found", "There is no such pool.")
-        return self.pools[pool]
+    def pool_gauges(self, pool: str) -> PoolGauges | None:
+        return self.pools.get(pool)

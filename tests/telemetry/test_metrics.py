@@ -184,7 +184,7 @@ def test_holders_beyond_two_hundred_tenants_are_other_and_none_is_lost() -> None
 
 def test_an_engine_that_is_down_is_said_and_nothing_else_breaks() -> None:
     meters, engine = busy()
-    engine.down = True
+    engine.up = False
     status, _, text = scrape(meters, engine)
     assert (status, samples(text)[("relay_engine_up", frozenset({("engine", "memory")}))]) == (200, 0)
 

@@ -47,8 +47,8 @@ class PoolConfig(Struct, frozen=True):
     shares: Mapping[str, Share] = {}
 
 
-class Ask(Struct, frozen=True):
-    """One acquire, checked and with the defaults filled in. `key` is its Idempotency-Key."""
+class Ask(Struct, frozen=True, array_like=True, gc=False):
+    """One acquire, checked and with the defaults filled in. `key` is its Idempotency-Key. Goes to the journal as it is."""
 
     tenant: str
     permits: int
@@ -70,35 +70,32 @@ class Ask(Struct, frozen=True):
         )
 
 
-class Lease:
-    """Permits held by one caller. Written by the engine only; `acquired_us` and `expires_us` are engine time."""
+class Lease(Struct, array_like=True, tag=1, eq=False):
+    """Permits held by one caller. Written by the engine only; `acquired_us` and `expires_us` are engine time.
 
-    __slots__ = (
-        "acquired_us",
-        "ask",
-        "delivered",
-        "drop_us",
-        "expires_us",
-        "fencing_token",
-        "lease_id",
-        "pool",
-        "ttl_us",
-        "waited_us",
-    )
+    It goes to the journal as it is, hence the tag and the fixed order.
+    """
 
-    def __init__(
-        self, lease_id: str, pool: str, ask: Ask, fencing_token: int, waited_us: int, acquired_us: int, expires_us: int
-    ) -> None:
-        self.lease_id = lease_id
-        self.pool = pool
-        self.ask = ask
-        self.fencing_token = fencing_token
-        self.waited_us = waited_us
-        self.acquired_us = acquired_us
-        self.expires_us = expires_us
-        self.ttl_us = ask.ttl_us
-        self.delivered = False
-        self.drop_us: int | None = None  # when an undelivered grant goes back (rule 14)
+    lease_id: str
+    pool: str
+    ask: Ask
+    fencing_token: int
+    waited_us: int
+    acquired_us: int
+    expires_us: int
+    ttl_us: int
+    delivered: bool = False
+    drop_us: int | None = None  # when an undelivered grant goes back (rule 14)
+
+
+class End(Struct, frozen=True, array_like=True, tag=3, gc=False):
+    """How a lease ended, and when (engine time). Goes to the journal as it is."""
+
+    lease_id: str
+    pool: str
+    tenant: str
+    reason: EndReason
+    at_us: int
 
 
 class Refused(Exception):
@@ -238,11 +235,14 @@ class Engine(Protocol):
     def remove(self, pool: str, *, force: bool) -> None:
         """Removes a pool. Raises `in-use` if it has leases or waiters and `force` is not set."""
 
+    def names(self) -> list[str]:
+        """The pools."""
+
     def gauges(self) -> Iterable[PoolGauges]:
         """All pools at this moment."""
 
-    def pool_gauges(self, pool: str) -> PoolGauges:
-        """One pool at this moment."""
+    def pool_gauges(self, pool: str) -> PoolGauges | None:
+        """One pool at this moment, None if there is no such pool."""
 
     def leases(
         self, pool: str, *, tenant: str | None, priority: str | None, offset: int, limit: int
@@ -263,6 +263,7 @@ __all__ = [
     "Ask",
     "Caller",
     "CallerGone",
+    "End",
     "EndReason",
     "Engine",
     "Lease",

@@ -303,10 +303,10 @@ class PoolCore:
             self._order.activate(tenant)
         now = self._now
         self.fencing += 1
-        lease = Lease(self._ids(), self.config.name, ask, self.fencing, waited_us, now, 0)
+        ttl = ask.ttl_us
         if self.config.max_lease_us is not None:
-            lease.ttl_us = min(lease.ttl_us, self.config.max_lease_us)  # rule 18
-        lease.expires_us = now + lease.ttl_us
+            ttl = min(ttl, self.config.max_lease_us)  # rule 18
+        lease = Lease(self._ids(), self.config.name, ask, self.fencing, waited_us, now, now + ttl, ttl)
         self._hold(tenant, lease)
         self._order.charge(tenant, ask.permits)
         return lease
@@ -400,7 +400,7 @@ class PoolCore:
     def _end(self, lease: Lease, reason: EndReason, *, timed: bool = True) -> None:
         """Rule 2: a lease ends exactly once. The caller serves the waiters then."""
         ask = lease.ask
-        self._held.end(lease, reason, self._now, timed=timed)
+        end = self._held.end(lease, reason, self._now, timed=timed)
         if ask.key is not None:
             del self._keys[ask.tenant, ask.key]
         tenant = self.tenants[ask.tenant]
@@ -411,7 +411,7 @@ class PoolCore:
             self._order.deactivate()
         if reason == "released":
             self.hints.held(self._now - lease.acquired_us)
-        self._events.append(Ended(lease, reason))
+        self._events.append(Ended(lease, end))
 
     # Configuration
 

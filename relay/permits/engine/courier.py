@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Literal
 
-from relay.permits.engine.base import EndReason, Lease, Refused
+from relay.permits.engine.base import End, Lease, Refused
 from relay.permits.engine.core import PoolCore
 from relay.permits.engine.ended import EndedLeases
 from relay.permits.engine.events import Ended, Granted, LeftCode
-from relay.permits.engine.journal import EndRecord, FenceRecord, GrantRecord, Journal, Record
+from relay.permits.engine.journal import Fence, Journal, Record
 from relay.permits.engine.ledger import Ledger
 from relay.permits.engine.timeline import NEVER
 from relay.permits.engine.waiting import Waiter
@@ -56,7 +56,7 @@ class Courier:
                 self.waiters.pop(event.waiter.waiter_id, None)
                 self.record_grant(slot, event.lease, event.waiter.owner)
             elif isinstance(event, Ended):
-                self._lease_ended(slot, event.lease, event.reason)
+                self._lease_ended(slot, event.lease, event.end)
             else:
                 self._waiter_left(slot, event.waiter, event.code)
         due = slot.core.next_due()
@@ -66,17 +66,15 @@ class Courier:
     def record_grant(self, slot: Slot, lease: Lease, future: asyncio.Future[Lease]) -> None:
         """A grant goes to the journal, and then to the call that waits on the future."""
         self.leases[lease.lease_id] = slot
-        self.ledger.write(GrantRecord.of(lease))
+        self.ledger.write(lease)
         self.ledger.grant(lease, future)
 
-    def _lease_ended(self, slot: Slot, lease: Lease, reason: EndReason) -> None:
-        now = self._now()
-        ask = lease.ask
+    def _lease_ended(self, slot: Slot, lease: Lease, end: End) -> None:
         del self.leases[lease.lease_id]
-        slot.meter.ended(reason, now - lease.acquired_us)
+        slot.meter.ended(end.reason, end.at_us - lease.acquired_us)
         if not lease.delivered:
-            slot.meter.answered(ask.tenant, ask.priority, "cancelled", lease.waited_us)
-        self.ledger.write(EndRecord(lease.lease_id, lease.pool, ask.tenant, reason, now))
+            slot.meter.answered(end.tenant, lease.ask.priority, "cancelled", lease.waited_us)
+        self.ledger.write(end)
 
     def _waiter_left(self, slot: Slot, waiter: Waiter, code: LeftCode) -> None:
         self.waiters.pop(waiter.waiter_id, None)
@@ -127,7 +125,7 @@ class Courier:
         slot = self.slots[name]
         slot.core.close(self._now())
         self.fences[name] = slot.core.fencing
-        self.ledger.write(FenceRecord(name, slot.core.fencing))
+        self.ledger.write(Fence(name, slot.core.fencing))
         self.carry(slot)
         if slot.timer is not None:
             slot.timer.cancel()
@@ -135,13 +133,11 @@ class Courier:
 
     def _state(self) -> list[Record]:
         """All that a restart must know."""
-        records: list[Record] = [
-            EndRecord(lease_id, end.pool, end.tenant, end.reason, end.at_us) for lease_id, end in self.ended.items()
-        ]
+        records: list[Record] = [*self.ended.all()]
         fences = {**self.fences, **{name: slot.core.fencing for name, slot in self.slots.items()}}
-        records += [FenceRecord(pool, token) for pool, token in fences.items()]
+        records += [Fence(pool, token) for pool, token in fences.items()]
         for slot in self.slots.values():
-            records += [GrantRecord.of(lease) for lease in slot.core.leases.values()]
+            records += slot.core.leases.values()
         return records
 
     async def stop(self) -> None:

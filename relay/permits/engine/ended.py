@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from msgspec import Struct
-
-from relay.permits.engine.base import SECOND, EndReason
+from relay.permits.engine.base import SECOND, End
 
 KEEP_US = 24 * 3600 * SECOND
 KEEP_ENDS = 100_000
-
-
-class End(Struct, frozen=True, gc=False):
-    """One end: whose lease it was, in which pool, why it ended, and when (engine time)."""
-
-    tenant: str
-    pool: str
-    reason: EndReason
-    at_us: int
 
 
 class EndedLeases:
@@ -29,10 +18,10 @@ class EndedLeases:
     def __init__(self) -> None:
         self._ends: OrderedDict[str, End] = OrderedDict()  # a dict's first item is not O(1) after deletions in front
 
-    def add(self, lease_id: str, end: End) -> None:
+    def add(self, end: End) -> None:
         """Remembers an end. O(1) amortised."""
         ends = self._ends
-        ends[lease_id] = end
+        ends[end.lease_id] = end
         if len(ends) > KEEP_ENDS:
             ends.popitem(last=False)
 
@@ -43,6 +32,6 @@ class EndedLeases:
             return None
         return end
 
-    def items(self) -> list[tuple[str, End]]:
+    def all(self) -> list[End]:
         """All that is remembered, the oldest first."""
-        return list(self._ends.items())
+        return list(self._ends.values())

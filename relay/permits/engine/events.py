@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from relay.permits.engine.base import EndReason, Lease
+from relay.permits.engine.base import End, EndReason, Lease
 from relay.permits.engine.waiting import Waiter
 
 LeftCode = Literal[
@@ -45,7 +45,12 @@ class Ended(Struct, frozen=True):
     """A lease ended, by whomever."""
 
     lease: Lease
-    reason: EndReason
+    end: End
+
+    @property
+    def reason(self) -> EndReason:
+        """Why."""
+        return self.end.reason
 
 
 Event = Granted | Left | Ended

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from relay.permits.engine.base import EndReason, Lease, LeaseEnded, Refused
-from relay.permits.engine.ended import End, EndedLeases
+from relay.permits.engine.base import End, EndReason, Lease, LeaseEnded, Refused
+from relay.permits.engine.ended import EndedLeases
 from relay.permits.engine.timeline import Timeline
 
 
@@ -25,13 +25,15 @@ class Holdings:
         self.dues.add(lease.expires_us, lease.lease_id, lease)
         self.in_use += lease.ask.permits
 
-    def end(self, lease: Lease, reason: EndReason, now: int, *, timed: bool) -> None:
+    def end(self, lease: Lease, reason: EndReason, now: int, *, timed: bool) -> End:
         """A lease ends, exactly once. `timed`: it is still among the dues."""
         if timed:
             self.dues.remove(_due(lease), lease.lease_id)
         del self.leases[lease.lease_id]
         self.in_use -= lease.ask.permits
-        self._ended.add(lease.lease_id, End(lease.ask.tenant, self._pool, reason, now))
+        end = End(lease.lease_id, self._pool, lease.ask.tenant, reason, now)
+        self._ended.add(end)
+        return end
 
     def find(self, lease_id: str, tenant: str | None, now: int) -> Lease:
         """A live lease; `tenant` None sees all (rule 17). Raises `lease-not-found`, LeaseEnded."""

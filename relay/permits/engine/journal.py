@@ -10,15 +10,14 @@ from __future__ import annotations
 import logging
 import os
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 import msgspec
 from msgspec import Struct
 
-from relay.permits.engine.base import Ask, EndReason, Lease
+from relay.permits.engine.base import End, Lease
 
 log = logging.getLogger("relay.journal")
 
@@ -29,83 +28,29 @@ _FRAME = struct.Struct("<II")  # length and crc32 of the payload
 _SNAPSHOT_CHUNK = 1000  # records a frame
 
 
-class GrantRecord(Struct, frozen=True, array_like=True, tag=1):
-    """A lease was granted; in a snapshot: it lives."""
-
-    lease_id: str
-    pool: str
-    tenant: str
-    permits: int
-    priority: str
-    holder: str
-    metadata: Mapping[str, Any]
-    key: str | None
-    asked_ttl_us: int
-    ttl_us: int
-    fencing_token: int
-    waited_us: int
-    acquired_us: int
-
-    @classmethod
-    def of(cls, lease: Lease) -> GrantRecord:
-        """The record of a lease."""
-        ask = lease.ask
-        return cls(
-            lease.lease_id,
-            lease.pool,
-            ask.tenant,
-            ask.permits,
-            ask.priority,
-            ask.holder,
-            ask.metadata,
-            ask.key,
-            ask.ttl_us,
-            lease.ttl_us,
-            lease.fencing_token,
-            lease.waited_us,
-            lease.acquired_us,
-        )
-
-    def lease(self) -> Lease:
-        """The lease again, without its expiry, which counts anew after a restart."""
-        ask = Ask(self.tenant, self.permits, self.priority, 0, self.asked_ttl_us, self.holder, self.metadata, self.key)
-        lease = Lease(self.lease_id, self.pool, ask, self.fencing_token, self.waited_us, self.acquired_us, 0)
-        lease.ttl_us = self.ttl_us
-        return lease
-
-
-class RenewRecord(Struct, frozen=True, array_like=True, tag=2):
+class Renewal(Struct, frozen=True, array_like=True, tag=2):
     """A lease was renewed with this time to live."""
 
     lease_id: str
     ttl_us: int
 
 
-class EndRecord(Struct, frozen=True, array_like=True, tag=3):
-    """A lease ended."""
-
-    lease_id: str
-    pool: str
-    tenant: str
-    reason: EndReason
-    at_us: int
-
-
-class FenceRecord(Struct, frozen=True, array_like=True, tag=4):
+class Fence(Struct, frozen=True, array_like=True, tag=4):
     """The last fencing token of a pool's name, which outlives the pool."""
 
     pool: str
     token: int
 
 
-class ClockRecord(Struct, frozen=True, array_like=True, tag=5):
+class Clock(Struct, frozen=True, array_like=True, tag=5):
     """The engine's clock; `clean` if nothing was lost after it."""
 
     now_us: int
     clean: bool = False
 
 
-Record = GrantRecord | RenewRecord | EndRecord | FenceRecord | ClockRecord
+# A lease that was granted (in a snapshot: that lives), its renewals, its end, and what outlives it.
+Record = Lease | Renewal | End | Fence | Clock
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(list[Record])
@@ -120,30 +65,29 @@ class Recovered:
 
     def __init__(self) -> None:
         self.leases: dict[str, Lease] = {}
-        self.ends: dict[str, EndRecord] = {}
+        self.ends: dict[str, End] = {}
         self.fences: dict[str, int] = {}
         self.now_us = 0
         self.clean = True
 
     def apply(self, record: Record) -> None:
         """Takes one record over."""
-        if isinstance(record, GrantRecord):
-            lease = record.lease()
-            self.leases[lease.lease_id] = lease
-            self.fences[lease.pool] = max(self.fences.get(lease.pool, 0), lease.fencing_token)
-            self.now_us = max(self.now_us, lease.acquired_us)
-        elif isinstance(record, RenewRecord):
+        if isinstance(record, Lease):
+            self.leases[record.lease_id] = record
+            self.fences[record.pool] = max(self.fences.get(record.pool, 0), record.fencing_token)
+            self.now_us = max(self.now_us, record.acquired_us)
+        elif isinstance(record, Renewal):
             if record.lease_id in self.leases:
                 self.leases[record.lease_id].ttl_us = record.ttl_us
-        elif isinstance(record, EndRecord):
+        elif isinstance(record, End):
             self.leases.pop(record.lease_id, None)
             self.ends[record.lease_id] = record
             self.now_us = max(self.now_us, record.at_us)
-        elif isinstance(record, FenceRecord):
+        elif isinstance(record, Fence):
             self.fences[record.pool] = max(self.fences.get(record.pool, 0), record.token)
         else:
             self.now_us = max(self.now_us, record.now_us)
-        self.clean = isinstance(record, ClockRecord) and record.clean
+        self.clean = isinstance(record, Clock) and record.clean
 
 
 class Journal:

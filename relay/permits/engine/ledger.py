@@ -15,7 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from relay.permits.engine.base import Lease, Refused
-from relay.permits.engine.journal import ClockRecord, Journal, Record
+from relay.permits.engine.journal import Clock, Journal, Record
 
 log = logging.getLogger("relay.journal")
 
@@ -141,7 +141,7 @@ class Ledger:
             return
         if not self._dirty:
             return
-        self.write(ClockRecord(self._now()))
+        self.write(Clock(self._now()))
         if not self.flush():
             return
         self._dirty = False
@@ -198,7 +198,7 @@ class Ledger:
     async def stop(self) -> None:
         """Writes the mark of a clean stop."""
         if self.up:
-            self.write(ClockRecord(self._now(), clean=True))
+            self.write(Clock(self._now(), clean=True))
             self.flush()
             async with self._disk:
                 try:

@@ -14,6 +14,7 @@ from relay.permits.engine.base import (
     Ask,
     Caller,
     CallerGone,
+    End,
     Lease,
     LeaseAnswer,
     LeaseEnded,
@@ -26,10 +27,9 @@ from relay.permits.engine.base import (
 from relay.permits.engine.clock import EngineClock
 from relay.permits.engine.core import PoolCore
 from relay.permits.engine.courier import Courier, Slot
-from relay.permits.engine.ended import End
 from relay.permits.engine.events import Existing
 from relay.permits.engine.holdings import lease_not_found
-from relay.permits.engine.journal import Journal, RenewRecord
+from relay.permits.engine.journal import Journal, Renewal
 from relay.permits.engine.ledger import unavailable
 from relay.permits.engine.waiting import Waiter
 from relay.telemetry.meters import Meters
@@ -73,7 +73,7 @@ class MemoryEngine:
         gap = 0 if found.clean else FENCING_GAP
         self._courier.fences = {pool: token + gap for pool, token in found.fences.items()}
         for end in found.ends.values():
-            self._courier.ended.add(end.lease_id, End(end.tenant, end.pool, end.reason, end.at_us))
+            self._courier.ended.add(end)
         for config in pools.values():
             self._add(config)
         for lease in found.leases.values():
@@ -84,7 +84,7 @@ class MemoryEngine:
         now, courier = self.now(), self._courier
         slot = courier.slots.get(lease.pool)
         if slot is None:  # its pool was deleted while the service was down
-            courier.ended.add(lease.lease_id, End(lease.ask.tenant, lease.pool, "revoked", now))
+            courier.ended.add(End(lease.lease_id, lease.pool, lease.ask.tenant, "revoked", now))
             return
         lease.expires_us = now + lease.ttl_us
         most = slot.core.config.max_lease_us
@@ -227,7 +227,7 @@ class MemoryEngine:
             self._courier.carry(slot)
             raise
         self.delivered(lease)  # who renews it has had the answer
-        self._courier.ledger.write(RenewRecord(lease_id, lease.ttl_us))
+        self._courier.ledger.write(Renewal(lease_id, lease.ttl_us))
         self._courier.carry(slot)
         await self._courier.ledger.written()
         return lease
@@ -353,8 +353,12 @@ class MemoryEngine:
     def gauges(self) -> Iterable[PoolGauges]:
         return [views.pool_gauges(slot.core, self.now()) for slot in self._courier.slots.values()]
 
-    def pool_gauges(self, pool: str) -> PoolGauges:
-        return views.pool_gauges(self._slot(pool).core, self.now())
+    def names(self) -> list[str]:
+        return list(self._courier.slots)
+
+    def pool_gauges(self, pool: str) -> PoolGauges | None:
+        slot = self._courier.slots.get(pool)
+        return None if slot is None else views.pool_gauges(slot.core, self.now())
 
     def leases(
         self, pool: str, *, tenant: str | None, priority: str | None, offset: int, limit: int
