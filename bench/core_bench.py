@@ -31,7 +31,7 @@ TENANTS = 1_000
 CAPACITY = 64
 HANDOVERS = 20_000
 STEP_US = 2_000  # fake time between two hand-overs: 20,000 of them make every waiter age by one step
-GC_THRESHOLDS = (50_000, 20, 50)  # the relay's own, relay/runtime.py
+GC_THRESHOLDS = (5_000, 10, 1_000)  # the relay's own, relay/runtime.py
 RANKS = {"critical": 0, "interactive": 1, "batch": 2, "background": 3}
 
 

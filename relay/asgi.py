@@ -22,7 +22,7 @@ from channels.routing import URLRouter
 from django.conf import settings
 
 from dashboard.routing import websocket_urlpatterns
-from relay.http import Handler, Receive, Scope, Send, answer, bounded, encode_json, endpoint
+from relay.http import Handler, Receive, Scope, Send, bounded, encode_json, endpoint
 from relay.permits.engine.journal import JournalRefused
 from relay.runtime import Runtime
 from relay.telemetry.metrics import metrics_handler
@@ -75,13 +75,13 @@ class Application:
             "/readyz": endpoint("GET", self._ready),
         }
 
-    async def _alive(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await answer(send, 200, b'{"status":"ok"}')
+    async def _alive(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+        return 200, b'{"status":"ok"}'
 
-    async def _ready(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _ready(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         assert self._runtime is not None
         ready, body = self._runtime.ready()
-        await answer(send, 200 if ready else 503, encode_json(body))
+        return 200 if ready else 503, encode_json(body)
 
 
 application = Application()

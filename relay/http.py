@@ -1,6 +1,7 @@
 """The few lines of ASGI that both data planes share: read, decode, answer, problem+json.
 
-A data plane's handler is a plain ASGI function wrapped by `endpoint`. It raises `Problem`; nothing else turns into an answer.
+A data plane's handler gets scope and receive and returns status and body; `endpoint` makes an ASGI function of it. It
+raises `Problem` for every other answer.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
+Respond = Callable[[Scope, Receive], Awaitable[tuple[int, bytes] | None]]
 T = TypeVar("T")
 
 BODY_LIMIT = 2 * 1024 * 1024
@@ -103,46 +105,62 @@ def method_not_allowed(*allowed: str) -> Problem:
     return Problem(405, "method-not-allowed", f"Use {names} here.", headers=((b"allow", names.encode()),))
 
 
-async def answer(
-    send: Send, status: int, body: bytes, headers: tuple[tuple[bytes, bytes], ...] = (JSON_HEADERS,)
-) -> None:
-    """Sends one whole answer."""
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [(b"content-length", b"%d" % len(body)), *headers],
-        }
-    )
-    await send({"type": "http.response.body", "body": body})
-
-
 async def answer_problem(send: Send, problem: Problem) -> None:
     """Sends a problem document, with Retry-After where it has one."""
-    headers = [PROBLEM_HEADERS, *problem.headers]
+    body = encode_json(problem.body())
+    headers = [(b"content-length", b"%d" % len(body)), PROBLEM_HEADERS, *problem.headers]
     retry_after = problem.retry_after()
     if retry_after is not None:
         headers.append((b"retry-after", b"%d" % retry_after))
     if problem.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="token-relay"'))
-    await answer(send, problem.status, encode_json(problem.body()), tuple(headers))
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
-def endpoint(method: str, handler: Handler) -> Handler:
-    """Wraps a handler for one method: a `Problem` becomes its answer, a bug becomes a 500 that is logged."""
+def endpoint(method: str, respond: Respond) -> Handler:
+    """The ASGI handler of one method: `respond` gives status and JSON body, or None if there is nobody to answer.
+
+    A `Problem` becomes its answer, a bug becomes a 500 that is logged.
+    """
+
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            if scope["method"] != method:
+                raise method_not_allowed(method)
+            found = await respond(scope, receive)
+        except Exception as error:
+            await _answer_error(scope, send, error)
+            return
+        if found is None:
+            return
+        status, body = found
+        headers = [(b"content-length", b"%d" % len(body)), JSON_HEADERS]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return run
+
+
+def streaming(method: str, handler: Handler) -> Handler:
+    """The same for a handler that sends its answer itself, in parts."""
 
     async def run(scope: Scope, receive: Receive, send: Send) -> None:
         try:
             if scope["method"] != method:
                 raise method_not_allowed(method)
             await handler(scope, receive, send)
-        except Problem as problem:
-            await answer_problem(send, problem)
-        except Exception:
-            log.exception("%s %s failed", scope["method"], scope["path"])
-            await answer_problem(send, Problem(500, "internal", "The relay failed; its log says why."))
+        except Exception as error:
+            await _answer_error(scope, send, error)
 
     return run
+
+
+async def _answer_error(scope: Scope, send: Send, error: Exception) -> None:
+    if not isinstance(error, Problem):
+        log.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
+        error = Problem(500, "internal", "The relay failed; its log says why.")
+    await answer_problem(send, error)
 
 
 def headers_of(scope: Scope) -> dict[bytes, bytes]:

@@ -34,9 +34,11 @@ log = logging.getLogger("relay.runtime")
 WATCH_S = 0.5  # how often other processes' changes are looked for
 LAST_USED_S = 60
 
-# Young objects are mostly freed by reference counts; with many waiters alive a full collection stops the loop for
-# tens of milliseconds, so it comes rarely (see docs/architecture.md, "Garbage").
-GC_THRESHOLDS = (50_000, 20, 50)
+# A request leaves no cyclic garbage, so the collector has little to find, but with many waiters alive much to look at:
+# young generations small enough for short pauses, the oldest looked at when few wait (docs/architecture.md, "Garbage").
+GC_THRESHOLDS = (5_000, 10, 1_000)
+GC_QUIET_S = 60
+GC_QUIET_WAITERS = 1_000
 
 _current: Runtime | None = None
 
@@ -99,6 +101,7 @@ class Runtime:
         self._repeat(1.0, self.engine.tick)
         self._repeat(WATCH_S, self._look_for_changes)
         self._repeat(LAST_USED_S, self._store_last_used)
+        self._repeat(GC_QUIET_S, self._collect_garbage)
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
@@ -175,6 +178,10 @@ class Runtime:
         used = self.keyring.take_used()
         if used:
             await self._in_database(write_last_used, used)
+
+    async def _collect_garbage(self) -> None:
+        if sum(gauges.waiting for gauges in self.engine.gauges()) < GC_QUIET_WAITERS:
+            gc.collect()
 
     async def _in_database(self, fn: Callable[..., Any], *args: Any) -> Any:
         def run() -> Any:

@@ -13,8 +13,6 @@ from relay.http import (
     Problem,
     Receive,
     Scope,
-    Send,
-    answer,
     decode,
     encode_json,
     endpoint,
@@ -102,7 +100,7 @@ class PermitsApi:
         principal.require("permits")
         return principal
 
-    async def _acquire(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _acquire(self, scope: Scope, receive: Receive) -> tuple[int, bytes] | None:
         headers = headers_of(scope)
         principal = self._permitted(headers)
         name = scope["path"][len(_POOLS) : -len(_ACQUIRE_END)]
@@ -122,11 +120,11 @@ class PermitsApi:
         except Refused as refused:
             raise problem_of(refused) from None
         except CallerGone:
-            return
+            return None
         finally:
             connection.close()
-        await answer(send, 201 if granted else 200, self._encoded(lease))
         engine.delivered(lease)
+        return 201 if granted else 200, self._encoded(lease)
 
     def _encoded(self, lease: Lease) -> bytes:
         return encode_json(self._engine.view(lease))
@@ -161,7 +159,7 @@ class PermitsApi:
             raise invalid("priority", f"this tenant may ask for {most!r} at most")
         return priority
 
-    async def _lease(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _lease(self, scope: Scope, receive: Receive) -> tuple[int, bytes] | None:
         principal = self._keyring.authenticate(headers_of(scope).get(b"authorization"))
         all_tenants = "operate" in principal.scopes
         if not all_tenants:
@@ -171,9 +169,9 @@ class PermitsApi:
             view = self._engine.lease(lease_id, None if all_tenants else principal.tenant)
         except Refused as refused:
             raise problem_of(refused) from None
-        await answer(send, 200, encode_json(view))
+        return 200, encode_json(view)
 
-    async def _renew(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _renew(self, scope: Scope, receive: Receive) -> tuple[int, bytes] | None:
         headers = headers_of(scope)
         principal = self._permitted(headers)
         lease_id = scope["path"][len(_LEASES) : -len(_RENEW_END)]
@@ -187,9 +185,9 @@ class PermitsApi:
             lease = await self._engine.renew(lease_id, principal.tenant, ttl_us)
         except Refused as refused:
             raise problem_of(refused) from None
-        await answer(send, 200, self._encoded(lease))
+        return 200, self._encoded(lease)
 
-    async def _release(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _release(self, scope: Scope, receive: Receive) -> tuple[int, bytes] | None:
         headers = headers_of(scope)
         principal = self._permitted(headers)
         lease_id = scope["path"][len(_LEASES) : -len(_RELEASE_END)]
@@ -204,7 +202,7 @@ class PermitsApi:
             body = ReleaseAnswer(True, held_s=released.held_us / SECOND)
         else:
             body = ReleaseAnswer(False, reason=_LATE[released.reason])
-        await answer(send, 200, encode_json(body))
+        return 200, encode_json(body)
 
 
 def _idempotency_key(headers: dict[bytes, bytes]) -> str | None:

@@ -6,7 +6,7 @@ import asyncio
 import hmac
 from collections.abc import AsyncIterator
 
-from relay.http import Handler, Problem, Receive, Scope, Send, endpoint, headers_of
+from relay.http import Handler, Problem, Receive, Scope, Send, headers_of, streaming
 from relay.telemetry.collector import Collector
 from relay.telemetry.gauges import Gauged
 from relay.telemetry.meters import Meters
@@ -36,7 +36,7 @@ def metrics_handler(meters: Meters, engine: Gauged, token: str | None) -> Handle
             await asyncio.sleep(0)
         await send({"type": "http.response.body", "body": b""})
 
-    return endpoint("GET", scrape)
+    return streaming("GET", scrape)
 
 
 async def render(collector: Collector, openmetrics: bool) -> AsyncIterator[bytes]:

@@ -25,9 +25,9 @@ class Recent:
         self._second = clock() // SECOND
         self._starts: list[tuple[int, ...]] = [tuple(self.counts)] * WINDOW_S
 
-    def roll(self) -> None:
-        """Brings the window to the clock's present second."""
-        second = self._clock() // SECOND
+    def roll(self, now_us: int | None = None) -> None:
+        """Brings the window to the present second: the clock's, or that of `now_us` where the caller has just asked it."""
+        second = (self._clock() if now_us is None else now_us) // SECOND
         if second > self._second:
             start = tuple(self.counts)
             for past in range(max(self._second, second - WINDOW_S) + 1, second + 1):

@@ -78,7 +78,7 @@ class KeyRing:
         self._clock = clock
         self._rows: dict[str, KeyRow] = {}
         self._verified: dict[bytes, Principal] = {}
-        self._used: dict[str, float] = {}
+        self._used: set[str] = set()
 
     def load(self, rows: Iterable[KeyRow]) -> None:
         """Replaces all keys."""
@@ -91,10 +91,9 @@ class KeyRing:
         principal = self._verified.get(authorization)  # type: ignore[arg-type]  # None is in no table
         if principal is None:
             principal = self._verify(authorization)
-        now = self._clock()
-        if principal.expires_at is not None and now >= principal.expires_at:
+        if principal.expires_at is not None and self._clock() >= principal.expires_at:
             raise unauthenticated("The API key has expired. Ask an operator for a new one.")
-        self._used[principal.key_id] = now
+        self._used.add(principal.key_id)
         return principal
 
     def _verify(self, authorization: bytes | None) -> Principal:
@@ -116,9 +115,9 @@ class KeyRing:
         return principal
 
     def take_used(self) -> dict[str, float]:
-        """When each key was last used (Unix seconds) since the last call; for `write_last_used`."""
-        used, self._used = self._used, {}
-        return used
+        """The keys used since the last call, as used now (Unix seconds): to a minute exact; for `write_last_used`."""
+        used, self._used = self._used, set()
+        return dict.fromkeys(used, self._clock())
 
 
 def unauthenticated(detail: str) -> Problem:

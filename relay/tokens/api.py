@@ -14,8 +14,6 @@ from relay.http import (
     Handler,
     Receive,
     Scope,
-    Send,
-    answer,
     encode_json,
     endpoint,
     headers_of,
@@ -77,7 +75,7 @@ class TokensApi:
         principal.require("tokens")
         return principal
 
-    async def count(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def count(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         """POST /tokens/count."""
         headers = headers_of(scope)
         principal = self._principal(headers)
@@ -90,9 +88,9 @@ class TokensApi:
             texts, _ = texts_of(body)
             batch = await self.service.counts(principal.tenant, body.model, texts, flags)
             found = CountAnswer(body.model, sum(batch.counts), True, batch.source, batch.tokenizer, batch.counts)
-        await answer(send, 200, encode_json(found))
+        return 200, encode_json(found)
 
-    async def encode(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def encode(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         """POST /tokens/encode."""
         headers = headers_of(scope)
         principal = self._principal(headers)
@@ -103,31 +101,31 @@ class TokensApi:
         )
         render = partial(encode_answer, body.model, result, batch=batch, offsets=body.offsets)
         size = sum(len(each.ids) for each in result.encoded)
-        await answer(send, 200, await self.service.run(size // 4, render))
+        return 200, await self.service.run(size // 4, render)
 
-    async def decode(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def decode(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         """POST /tokens/decode."""
         headers = headers_of(scope)
         self._principal(headers)
         body = decode_body(_DECODE, await read_body(headers, receive, TOKENS_BODY_LIMIT))
-        await answer(send, 200, encode_json(DecodeAnswer(await self.service.decode(body.model, body.ids))))
+        return 200, encode_json(DecodeAnswer(await self.service.decode(body.model, body.ids)))
 
-    async def truncate(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def truncate(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         """POST /tokens/truncate."""
         headers = headers_of(scope)
         principal = self._principal(headers)
         body = decode_body(_TRUNCATE, await read_body(headers, receive, TOKENS_BODY_LIMIT))
         cut = await self.service.truncate(principal.tenant, body.model, body.text, body.max_tokens, body.side)
-        await answer(send, 200, encode_json(TruncateAnswer(cut.text, cut.count, cut.truncated)))
+        return 200, encode_json(TruncateAnswer(cut.text, cut.count, cut.truncated))
 
-    async def models(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def models(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         """GET /tokens/models."""
         self._principal(headers_of(scope))
         page = _page(scope)
         views = [view for view in self.service.models() if view.name > page.cursor]
         items = views[: page.limit]
         following = items[-1].name if len(views) > len(items) else None
-        await answer(send, 200, encode_json(ModelsAnswer(items, following)))
+        return 200, encode_json(ModelsAnswer(items, following))
 
 
 def _page(scope: Scope) -> Page:

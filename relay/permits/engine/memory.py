@@ -120,15 +120,16 @@ class MemoryEngine:
         core, courier = slot.core, self._courier
         if self._stopping or not courier.ledger.up:
             raise self._turn_away(slot, ask)
+        now = self.now()
         try:
-            got = core.acquire(ask, self.now())
+            got = core.acquire(ask, now)
         except Refused as refused:
             if not core.repeated:
                 self._count_refused(slot, ask, refused)
             courier.carry(slot)
             raise
         if not core.repeated:
-            slot.meter.arrived()
+            slot.meter.arrived(now)
         if isinstance(got, Waiter):
             future = self._own(slot, got)
             courier.carry(slot)
