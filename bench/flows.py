@@ -121,7 +121,7 @@ def count_body(text: str) -> bytes:
 
 
 def _echo(spec: FlowSpec) -> Flow:
-    return Same(request("POST", "/echo", "", spec.body.encode() or ACQUIRE_BODY))
+    return Same(request("POST", "/api/v1/pools/bench/acquire", spec.key, spec.body.encode() or ACQUIRE_BODY))
 
 
 def _get(spec: FlowSpec) -> Flow:

@@ -107,8 +107,17 @@ class Feed:
             pools[name] = (qps, wait)
         return {"step_s": STEP_S, "start": start, "fields": ("qps", "average_wait_s"), "pools": pools}
 
-    def sample(self, at: int, pools: Mapping[str, Sequence[Value]], tokens: Mapping[str, Any]) -> None:
-        """Publishes the sample of the second that ended at `at` (Unix seconds)."""
+    def sample(
+        self,
+        at: int,
+        pools: Mapping[str, Sequence[Value]],
+        tokens: Mapping[str, Any],
+        waiting: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Publishes the sample of the second that ended at `at` (Unix seconds).
+
+        `waiting` says of the pools where somebody waits how many by priority class, and who holds most.
+        """
         self.seq += 1
         self._hello = None
         frame = {
@@ -118,6 +127,7 @@ class Feed:
             "interval_s": 1,
             "pools": pools,
             "tokens": tokens,
+            "waiting": waiting or {},
         }
         self._publish(_encode(frame))
 

@@ -10,8 +10,19 @@ from msgspec import Struct
 PoolState = Literal["active", "paused", "draining"]
 
 
+class Holder(Struct, frozen=True, array_like=True):
+    """What one tenant holds of a pool, and the share that it is due while others wait (permits; a fraction is cut off)."""
+
+    tenant: str
+    in_use: int
+    due: int
+
+
 class PoolGauges(Struct, frozen=True):
-    """A pool at one moment. `waiting` counts connected waiters only; `drift` is `in_use` less the sum of the leases."""
+    """A pool at one moment. `waiting` counts connected waiters only; `drift` is `in_use` less the sum of the leases.
+
+    `most`: the tenant furthest above its due, or else with the most permits; None where nobody waits or holds.
+    """
 
     name: str
     capacity: int
@@ -22,6 +33,7 @@ class PoolGauges(Struct, frozen=True):
     drift: int
     tenants_in_use: dict[str, int]
     waiting_by_priority: dict[str, int]
+    most: Holder | None = None
 
     @property
     def available(self) -> int:

@@ -97,8 +97,9 @@ class PoolMeter:
             self.requests[key] = self.requests.get(key, 0) + 1
         if outcome == "granted":
             recent.counts[_WAITED_US] += waited_us
-        if outcome in TIMED_OUTCOMES:
-            self.wait(priority, outcome).observe(waited_us)
+        histogram = self.waits.get((priority, outcome))
+        if histogram is not None or outcome in TIMED_OUTCOMES:
+            (histogram or self.wait(priority, outcome)).observe(waited_us)
 
     def wait(self, priority: str, outcome: Outcome) -> Histogram:
         """The waits of one priority class that ended so."""

@@ -49,8 +49,12 @@ class Ticker:
 
     def sample(self, at: int) -> None:
         """Takes and publishes one sample for the second that ends at `at` (Unix seconds)."""
-        pools = {gauges.name: self._meters.pool(gauges.name).sample(at, gauges) for gauges in self._engine.gauges()}
+        pools, waiting = {}, {}
+        for gauges in self._engine.gauges():
+            pools[gauges.name] = self._meters.pool(gauges.name).sample(at, gauges)
+            if gauges.waiting:
+                waiting[gauges.name] = {"by": gauges.waiting_by_priority, "most": gauges.most}
         for name in self._meters.names():
             if name not in pools:
                 self._meters.drop(name)
-        self._feed.sample(at, pools, self._meters.tokens.live())
+        self._feed.sample(at, pools, self._meters.tokens.live(), waiting)

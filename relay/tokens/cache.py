@@ -8,7 +8,7 @@ moves, so a hit costs one dict lookup. It is used on the event loop only, hence 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 
 from msgspec import Struct
 
@@ -39,7 +39,7 @@ class Cache:
         self._entries: dict[bytes, Entry] = {}
         self._small: deque[bytes] = deque()
         self._main: deque[bytes] = deque()
-        self._ghosts: dict[bytes, None] = {}
+        self._ghosts: OrderedDict[bytes, None] = OrderedDict()  # a dict's first key is not O(1) after deletions
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -114,4 +114,4 @@ class Cache:
         self.bytes -= entry.size
 
     def _forget_ghost(self) -> None:
-        del self._ghosts[next(iter(self._ghosts))]
+        self._ghosts.popitem(last=False)

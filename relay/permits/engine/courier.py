@@ -50,9 +50,11 @@ class Courier:
         )
 
     def carry(self, slot: Slot) -> None:
-        """After an operation on a pool: carries its events, sets its timer."""
+        """After an operation on a pool: carries its events, sets its timer. A hand-over does not wait for the turn's end."""
+        handed_over = False
         for event in slot.core.take_events():
             if isinstance(event, Granted):
+                handed_over = True
                 self.waiters.pop(event.waiter.waiter_id, None)
                 self.record_grant(slot, event.lease, event.waiter.owner)
             elif isinstance(event, Ended):
@@ -62,6 +64,8 @@ class Courier:
         due = slot.core.next_due()
         if due < slot.due:
             self._set_timer(slot, due)
+        if handed_over:
+            self.ledger.flush()
 
     def record_grant(self, slot: Slot, lease: Lease, future: asyncio.Future[Lease]) -> None:
         """A grant goes to the journal, and then to the call that waits on the future."""

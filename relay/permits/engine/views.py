@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from relay.permits.engine.base import SECOND, Ask, Lease, LeaseAnswer, PoolGauges, WaiterView
 from relay.permits.engine.core import PoolCore
+from relay.permits.engine.dues import furthest_over
 
 T = TypeVar("T")
 
@@ -54,8 +55,8 @@ def lease_view(lease: Lease, now: int, wall: WallClock) -> LeaseAnswer:
 
 def timestamp(unix_us: int) -> str:
     """RFC 3339 in UTC with microseconds."""
-    seconds, micros = divmod(unix_us, SECOND)
-    return f"{_second(seconds)}.{micros:06d}Z"
+    seconds = unix_us // SECOND
+    return f"{_second(seconds)}.{unix_us - seconds * SECOND:06d}Z"
 
 
 @lru_cache(maxsize=4096)
@@ -135,4 +136,5 @@ def pool_gauges(core: PoolCore, now: int) -> PoolGauges:
         core.drift(),
         {tenant.name: tenant.in_use for tenant in core.tenants.values()},
         by_priority,
+        furthest_over(core.tenants.values(), core.config.capacity) if by_priority else None,
     )
