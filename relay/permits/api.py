@@ -84,16 +84,14 @@ class PermitsApi:
 
     def handler(self, path: str) -> Handler | None:
         """The handler of a path, None if it is not the data plane's."""
-        if path.startswith(_POOLS) and path.endswith(_ACQUIRE_END):
-            return None if "/" in path[len(_POOLS) : -len(_ACQUIRE_END)] else self._acquire_endpoint
-        if path.startswith(_LEASES):
-            rest = path[len(_LEASES) :]
-            if rest.endswith(_RELEASE_END) and rest.count("/") == 1:
-                return self._release_endpoint
-            if rest.endswith(_RENEW_END) and rest.count("/") == 1:
-                return self._renew_endpoint
-            return None if "/" in rest or not rest else self._lease_endpoint
-        return None
+        place, _, last = path.rpartition("/")
+        if last == "release":
+            return self._release_endpoint if _names_one(place, _LEASES) else None
+        if last == "acquire":
+            return self._acquire_endpoint if _names_one(place, _POOLS) else None
+        if last == "renew":
+            return self._renew_endpoint if _names_one(place, _LEASES) else None
+        return self._lease_endpoint if last and place == _LEASES[:-1] else None
 
     def _permitted(self, headers: dict[bytes, bytes]) -> Principal:
         principal = self._keyring.authenticate(headers.get(b"authorization"))
@@ -203,6 +201,10 @@ class PermitsApi:
         else:
             body = ReleaseAnswer(False, reason=_LATE[released.reason])
         return 200, encode_json(body)
+
+
+def _names_one(path: str, prefix: str) -> bool:
+    return path.startswith(prefix) and "/" not in path[len(prefix) :]
 
 
 def _idempotency_key(headers: dict[bytes, bytes]) -> str | None:

@@ -40,6 +40,11 @@ def find_pool(name: str) -> Pool:
     return row
 
 
+def versions() -> dict[str, int]:
+    """The version of every pool."""
+    return dict(Pool.objects.values_list("name", "version"))
+
+
 def pool_not_found(name: str) -> Problem:
     """404 `pool-not-found`."""
     return Problem(404, "pool-not-found", f"There is no pool {name[:100]!r}. GET /api/v1/pools lists them.")

@@ -1,14 +1,15 @@
-"""What the control plane shows of the running engine: live numbers, leases, waiters. Reads only; one hop to the loop a request."""
+"""What the control plane shows of the running engine: live numbers, leases, waiters. One hop to the loop a request."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from relay.http import Problem
-from relay.permits.engine.base import SECOND, WaiterView
+from relay.permits.engine.base import SECOND, Refused, WaiterView
 from relay.permits.engine.views import timestamp
 from relay.permits.models import Pool
+from relay.permits.problems import problem_of
 from relay.permits.serializers import pool_answer
 from relay.telemetry.present import describe
 from relay.tenants import running
@@ -27,11 +28,21 @@ def server() -> Runtime:
     return found
 
 
-def on_loop(read: Callable[[Runtime], T]) -> T:
-    """Calls `read` on the event loop."""
+@overload
+def on_loop(ask: Callable[[Runtime], Coroutine[Any, Any, T]]) -> T: ...
+
+
+@overload
+def on_loop(ask: Callable[[Runtime], T]) -> T: ...
+
+
+def on_loop(ask: Callable[[Runtime], Any]) -> Any:
+    """Calls `ask` on the event loop, awaits what it returns if it can be awaited. An engine's refusal becomes a Problem."""
     found = server()
-    result: T = found.call(read, found)
-    return result
+    try:
+        return found.call(ask, found)
+    except Refused as refused:
+        raise problem_of(refused) from None
 
 
 def pool_answers(pools: list[Pool]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from relay.api import ApiView, listed, offset_page, read_nothing, visible_tenant
 from relay.http import invalid
 from relay.openapi import LIST_QUERY, documented, list_of, ref
 from relay.permits.config import find_pool
-from relay.permits.live import on_loop, server, waiter_answer
+from relay.permits.live import on_loop, waiter_answer
 from relay.tenants.changes import changes_of
 
 LIVE_QUERY = [*LIST_QUERY, OpenApiParameter("tenant", str), OpenApiParameter("priority", str)]
@@ -87,7 +87,7 @@ class HistoryView(ApiView):
         """The samples of a range."""
         range_s = _range_s(request.GET.get("range", "1h"))
         find_pool(pool)
-        history: dict[str, Any] = on_loop(lambda runtime: runtime.meters.pool(pool).history(range_s))
+        history = on_loop(lambda runtime: runtime.meters.pool(pool).history(range_s))
         _, tenant = visible_tenant(request)
         since = timezone.now() - timedelta(seconds=range_s)
         return Response(history | {"changes": changes_of(pool, since, tenant)})
@@ -113,8 +113,7 @@ class RevokeView(ApiView):
     def post(self, request: Request, id: str) -> Response:  # noqa: A002 - the name in the path
         """Revokes a lease."""
         reason = read_nothing(request)
-        found = server()
-        return Response({"revoked": found.call(found.engine.revoke, id, reason)})
+        return Response({"revoked": on_loop(lambda runtime: runtime.engine.revoke(id, reason))})
 
 
 class CancelView(ApiView):
@@ -131,6 +130,5 @@ class CancelView(ApiView):
     def post(self, request: Request, id: str) -> Response:  # noqa: A002 - the name in the path
         """Cancels a waiter."""
         read_nothing(request)
-        found = server()
-        found.call(found.engine.cancel, id)
+        on_loop(lambda runtime: runtime.engine.cancel(id))
         return Response({"cancelled": True})

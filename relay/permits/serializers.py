@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from relay.permits.models import Pool, PoolShare, PriorityClass
-from relay.tenants.fields import Description, Name, rfc3339
+from relay.tenants.fields import Description, Name, Weight, rfc3339
 
 YEAR_S = 31_536_000
 
@@ -16,7 +16,6 @@ Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 Duration = Annotated[float, Meta(ge=0, le=YEAR_S)]
 Positive = Annotated[float, Meta(gt=0, le=YEAR_S)]
 Rank = Annotated[int, Meta(ge=0, le=99)]
-ShareWeight = Annotated[float, Meta(ge=0.000001, le=1_000_000)]
 
 
 class PoolPatch(Struct, forbid_unknown_fields=True):
@@ -55,7 +54,7 @@ class NewPool(Struct, forbid_unknown_fields=True, kw_only=True):
 class ShareBody(Struct, forbid_unknown_fields=True):
     """A tenant's share of a pool, whole: what is left out gets its default. `limit` 0 keeps the tenant out."""
 
-    weight: ShareWeight | None = None
+    weight: Weight | None = None
     limit: Count | None = None
     guarantee: Count = 0
     max_waiters: Count | None = None

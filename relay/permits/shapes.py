@@ -108,9 +108,10 @@ class Waiter(Struct):
 
 
 class History(TypedDict):
-    """A pool's samples: each row has the values of `fields`; a gap is a missing row."""
+    """A pool's samples: each row has the values of `fields`, over `interval_s`; a gap is a missing row."""
 
     step_s: float
+    interval_s: float
     fields: list[str]
     rows: list[list[float | None]]
     changes: list[Change]

@@ -124,7 +124,8 @@ class PoolCore:
                 self.repeated = True
                 return self._repeat(found, ask)
         tenant = self.tenants.get(ask.tenant) or self._new_tenant(ask.tenant)
-        self._refuse_impossible(tenant, ask)
+        if ask.permits > self.config.capacity or tenant.limit is not None:
+            self._refuse_impossible(tenant, ask)
         state = self.config.state
         if state == "draining":
             raise Refused("pool-draining", "The pool is draining and takes no new work.", self._retry_us(ask.permits))
@@ -143,7 +144,7 @@ class PoolCore:
 
     def _refuse_impossible(self, tenant: TenantQueue, ask: Ask) -> None:
         """Rule 9."""
-        if ask.permits > self.config.capacity and ask.permits > self._ceiling():
+        if ask.permits > self._ceiling():
             raise Refused(
                 "exceeds-capacity", f"permits: {ask.permits} can never be granted, the pool has {self._ceiling()}."
             )
@@ -299,7 +300,7 @@ class PoolCore:
 
     def _grant(self, tenant: TenantQueue, ask: Ask, waited_us: int, *, active: bool = False) -> Lease:
         """A new lease. `active`: the tenant's last waiter was just taken out for it."""
-        if not (active or tenant.active):
+        if not (active or tenant.in_use or tenant.queued):
             self._order.activate(tenant)
         now = self._now
         self.fencing += 1
@@ -355,7 +356,8 @@ class PoolCore:
         except LeaseEnded as end:
             return Released(reason=end.reason)
         self._end(lease, "released")
-        self._serve()
+        if self._queue.waiting:
+            self._serve()
         return Released(held_us=self._now - lease.acquired_us)
 
     def revoke(self, lease_id: str, now: int) -> bool:
@@ -407,7 +409,7 @@ class PoolCore:
         tenant.in_use -= ask.permits
         if tenant.waiting:
             self._order.mark_use(tenant)
-        elif not tenant.active:
+        elif not (tenant.in_use or tenant.queued):
             self._order.deactivate()
         if reason == "released":
             self.hints.held(self._now - lease.acquired_us)

@@ -54,7 +54,7 @@ class MemoryEngine:
         self._wall = views.WallClock(clock)
         self._stopping = False
         prefix, numbers = secrets.token_hex(5), count(1)
-        self._new_id = lambda: f"{prefix}{next(numbers):06x}"
+        self._new_id = lambda: prefix + str(next(numbers))
 
     # Life
 

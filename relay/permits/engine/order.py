@@ -211,4 +211,5 @@ class Order:
     def charge(self, tenant: TenantQueue, permits: int) -> None:
         """A grant: adds permits / weight to the tenant's virtual time."""
         tenant.vtime += permits / tenant.weight
-        self.highest = max(self.highest, tenant.vtime)
+        if tenant.vtime > self.highest:
+            self.highest = tenant.vtime

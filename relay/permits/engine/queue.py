@@ -31,7 +31,7 @@ class Queue:
         tenant.queued += 1
         self.waiters[waiter.waiter_id] = waiter
         self.dues.add(waiter.due_us, waiter.waiter_id, waiter)
-        self.stand(waiter)
+        self.stand(waiter, new=True)
 
     def leave(self, waiter: Waiter, *, timed: bool = True) -> None:
         """A waiter is served or gone. `timed`: it is still among the dues. Its tenant may be left with nothing."""
@@ -42,14 +42,14 @@ class Queue:
         waiter.tenant.queued -= 1
         del self.waiters[waiter.waiter_id]
 
-    def stand(self, waiter: Waiter) -> None:
+    def stand(self, waiter: Waiter, *, new: bool = False) -> None:
         """Puts a waiter into its place: a new one, or an absent one that is back."""
         tenant, ask = waiter.tenant, waiter.ask
         queue = tenant.queues.get(ask.priority)
         if queue is None:
             queue = tenant.queues[ask.priority] = ClassQueue(self._order.ranks[ask.priority], tenant.guarantee)
-        behind = len(queue) > 0 and waiter.arrival == self.arrivals and tenant.guarantee <= tenant.in_use
-        queue.add(waiter)
+        behind = new and queue.head is not None and tenant.guarantee <= tenant.in_use
+        queue.add(waiter, new=new)
         waiter.connected = True
         tenant.waiting += 1
         self.waiting += 1

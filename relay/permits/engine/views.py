@@ -55,13 +55,13 @@ def lease_view(lease: Lease, now: int, wall: WallClock) -> LeaseAnswer:
 
 def timestamp(unix_us: int) -> str:
     """RFC 3339 in UTC with microseconds."""
-    seconds = unix_us // SECOND
-    return f"{_second(seconds)}.{unix_us - seconds * SECOND:06d}Z"
+    digits = str(unix_us)
+    return _second(digits[:-6]) + digits[-6:] + "Z"
 
 
 @lru_cache(maxsize=4096)
-def _second(seconds: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+def _second(seconds: str) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(int(seconds)))
 
 
 class Filter(NamedTuple):

@@ -6,10 +6,13 @@ the lowest effective rank of the queue as well: ageing moves nobody, and only th
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from heapq import merge
+from operator import attrgetter
 from typing import Any, Protocol
 
-from sortedcontainers import SortedList
+from sortedcontainers import SortedDict, SortedList
 
 from relay.permits.engine.base import Ask
 from relay.permits.engine.timeline import NEVER
@@ -114,40 +117,53 @@ class Heads(Protocol):
 
 
 class ClassQueue:
-    """The connected waiters of one tenant and class, by arrival; `head` is the first."""
+    """The connected waiters of one tenant and class, by arrival; `head` is the first.
 
-    __slots__ = ("_arrivals", "_waiters", "head", "rank", "sizes")
+    New ones come last, so an ordered dict serves them in O(1); only those who come back after an absence need sorting.
+    """
+
+    __slots__ = ("_new", "_returned", "head", "rank", "sizes")
 
     def __init__(self, rank: int, guarantee: int) -> None:
         self.rank = rank
         self.head: Waiter | None = None
-        self._arrivals: SortedList = SortedList()
-        self._waiters: dict[int, Waiter] = {}
+        self._new: OrderedDict[int, Waiter] = OrderedDict()  # a dict's first key is not O(1) after deletions
+        self._returned: SortedDict = SortedDict()
         self.sizes = SizeIndex(guarantee) if guarantee else None
 
     def __len__(self) -> int:
-        return len(self._waiters)
+        return len(self._new) + len(self._returned)
 
     def __iter__(self) -> Iterator[Waiter]:
-        return (self._waiters[arrival] for arrival in self._arrivals)
+        return merge(self._new.values(), self._returned.values(), key=attrgetter("arrival"))
 
-    def add(self, waiter: Waiter) -> None:
-        """Puts a waiter at its place, which may be in the middle when it comes back. O(log n)."""
-        self._arrivals.add(waiter.arrival)
-        self._waiters[waiter.arrival] = waiter
+    def add(self, waiter: Waiter, *, new: bool) -> None:
+        """Puts a waiter at its place: the last if it is `new`, else perhaps in the middle, O(log n)."""
+        if new:
+            self._new[waiter.arrival] = waiter
+        else:
+            self._returned[waiter.arrival] = waiter
         if self.head is None or waiter.arrival < self.head.arrival:
             self.head = waiter
         if self.sizes is not None:
             self.sizes.add(waiter.ask.permits, waiter.arrival)
 
     def remove(self, waiter: Waiter) -> None:
-        """Takes a waiter out. O(log n)."""
-        self._arrivals.remove(waiter.arrival)
-        del self._waiters[waiter.arrival]
+        """Takes a waiter out. O(1), O(log n) for one that came back."""
+        if self._new.pop(waiter.arrival, None) is None:
+            del self._returned[waiter.arrival]
         if waiter is self.head:
-            self.head = self._waiters[self._arrivals[0]] if self._waiters else None
+            self.head = self._first()
         if self.sizes is not None:
             self.sizes.remove(waiter.ask.permits, waiter.arrival)
+
+    def _first(self) -> Waiter | None:
+        first: Waiter | None = next(iter(self._new.values())) if self._new else None
+        if self._returned:
+            back: Waiter = self._returned.peekitem(0)[1]
+            if first is None or back.arrival < first.arrival:
+                return back
+        return first
 
     def guarantee(self, permits: int) -> None:
         """Indexes by size for a new guarantee. O(n log n), when an operator changes it."""
@@ -160,11 +176,12 @@ class ClassQueue:
     def first(self, slack: int) -> Waiter | None:
         """The first waiter of at most `slack` permits, which must not exceed the guarantee."""
         arrival = self.sizes.first(slack) if self.sizes is not None else None
-        return None if arrival is None else self._waiters[arrival]
+        return None if arrival is None else self.at(arrival)
 
     def at(self, arrival: int) -> Waiter:
         """The waiter that came as this number."""
-        return self._waiters[arrival]
+        waiter: Waiter = self._new.get(arrival) or self._returned[arrival]
+        return waiter
 
 
 class TenantQueue:
