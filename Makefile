@@ -30,7 +30,7 @@ test:
 
 demo:
 	$(RUNTIME)
-	@exec $(PY) -m bench.demo $(ARGS)
+	@RELAY_URL="$${RELAY_URL:-http://$$HOST:$$PORT}" exec $(PY) -m bench.demo $(ARGS)
 
 bench:
 	$(RUNTIME)
@@ -50,5 +50,5 @@ format:
 # One lock for every platform and Python from 3.11 on; it names no registry, pip uses the machine's own.
 lock:
 	@command -v uv >/dev/null || { echo "token-relay: uv is needed for this. Install it: pip install uv" >&2; exit 1; }
-	uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url pyproject.toml -o requirements.lock
+	uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url pyproject.toml --group assets -o requirements.lock
 	uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url pyproject.toml --group dev -c requirements.lock -o requirements-dev.lock

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import resource
+import secrets
 import shutil
 import signal
 import socket
@@ -162,6 +163,7 @@ class RelayServer(Server):
     def environment(self) -> dict[str, str]:
         """With the data folder, and unbuffered so that the printed key is there at once."""
         own = {"RELAY_DATA_DIR": str(self.folder / "data"), "RELAY_LOG_LEVEL": "warning", "PYTHONUNBUFFERED": "1"}
+        own["RELAY_ADMIN_PASSWORD"] = secrets.token_urlsafe(15)  # a generated one must be changed before any page opens
         return {**super().environment(), **own, **self._settings}
 
     def printed(self, label: str) -> str:

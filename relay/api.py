@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar, cast
 
 import msgspec
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import DisallowedHost, RequestDataTooBig
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
@@ -29,8 +29,6 @@ from rest_framework.views import APIView
 
 from relay import http
 from relay.http import Problem, invalid
-from relay.permits.engine.base import Refused
-from relay.permits.problems import problem_of
 from relay.tenants import running
 from relay.tenants.changes import Actor, checked_reason
 from relay.tenants.keys import KeyRing, Principal, live_keys
@@ -149,11 +147,8 @@ def as_problem(error: Exception) -> Problem | None:
     """What the caller is told about an exception; None for a bug."""
     if isinstance(error, Problem):
         return error
-    if isinstance(error, Refused):
-        problem = problem_of(error)
-        return engine_unavailable(problem.detail) if problem.code == "engine-unavailable" else problem
     if isinstance(error, TimeoutError):
-        return engine_unavailable("The server is too busy to answer. Try again.")
+        return Problem(503, "engine-unavailable", "The server is too busy to answer. Try again.", retry_after_s=1.0)
     if isinstance(error, RequestDataTooBig):
         return http.body_too_large(http.BODY_LIMIT)
     if isinstance(error, Http404):
@@ -161,11 +156,6 @@ def as_problem(error: Exception) -> Problem | None:
     if isinstance(error, MethodNotAllowed):
         return Problem(405, "method-not-allowed", str(error.detail))
     return None
-
-
-def engine_unavailable(detail: str) -> Problem:
-    """503 `engine-unavailable`."""
-    return Problem(503, "engine-unavailable", detail, retry_after_s=1.0)
 
 
 def _problem_headers(problem: Problem) -> dict[str, str]:
@@ -183,6 +173,17 @@ def nothing_here(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpRespons
     """Answers every address of the API that is none, also one with a slash too many."""
     problem = Problem(404, "not-found", "There is nothing at this address. GET /api/v1/schema lists what there is.")
     return HttpResponse(http.encode_json(problem.body()), status=404, content_type="application/problem+json")
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Django's own 400: above all a Host that this relay does not answer to."""
+    detail = "This request cannot be read."
+    if isinstance(exception, DisallowedHost):
+        detail = "The relay does not answer to this host name. Its operator can add it: RELAY_ALLOWED_HOSTS, RELAY_PUBLIC_URL."
+    if not request.path.startswith("/api/"):
+        return HttpResponse(detail, status=400, content_type="text/plain; charset=utf-8")
+    body = http.encode_json(Problem(400, "invalid", detail, errors={"Host": [detail]}).body())
+    return HttpResponse(body, status=400, content_type="application/problem+json")
 
 
 def read_object(request: Request, *, may_be_empty: bool = False) -> tuple[dict[str, Any], str]:

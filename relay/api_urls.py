@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from django.urls import path, re_path
+from django.urls import path
 
-from relay.api import nothing_here
 from relay.permits import live_views, views
-from relay.permits.schema import docs, schema
 from relay.tenants import views as tenants
 
 configuration = [
@@ -29,11 +27,4 @@ configuration = [
     path("tenants/<str:tenant>/keys", tenants.KeysView.as_view()),
     path("tenants/<str:tenant>/keys/<str:key>", tenants.KeyView.as_view()),
     path("changes", tenants.ChangesView.as_view()),
-]
-
-urlpatterns = [
-    *configuration,
-    path("schema", schema),
-    path("docs", docs),
-    re_path(r"", nothing_here),
 ]

@@ -20,15 +20,25 @@ _application = get_asgi_application()
 from channels.auth import AuthMiddlewareStack
 from channels.routing import URLRouter
 from django.conf import settings
+from django.urls import re_path
 
 from dashboard.routing import websocket_urlpatterns
-from relay.http import Handler, Receive, Scope, Send, bounded, encode_json, endpoint
+from relay.http import Handler, Receive, Reply, Scope, Send, bounded, encode_json, endpoint
 from relay.permits.engine.journal import JournalRefused
 from relay.runtime import Runtime
 from relay.telemetry.metrics import metrics_handler
 
 _django = bounded(_application)  # type: ignore[arg-type]  # Django's types are narrower than ASGI's
-_websockets: Handler = AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
+
+
+async def _no_socket(scope: Scope, receive: Receive, send: Send) -> None:
+    """Refuses a WebSocket at an address that has none: uvicorn makes 403 of it."""
+    await receive()
+    await send({"type": "websocket.close", "code": 4404})
+
+
+_sockets = [*websocket_urlpatterns, re_path(r"", _no_socket)]  # type: ignore[arg-type]  # an ASGI application is meant
+_websockets: Handler = AuthMiddlewareStack(URLRouter(_sockets))
 
 
 class Application:
@@ -75,13 +85,13 @@ class Application:
             "/readyz": endpoint("GET", self._ready),
         }
 
-    async def _alive(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
-        return 200, b'{"status":"ok"}'
+    async def _alive(self, scope: Scope, receive: Receive) -> Reply:
+        return Reply(200, b'{"status":"ok"}')
 
-    async def _ready(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+    async def _ready(self, scope: Scope, receive: Receive) -> Reply:
         assert self._runtime is not None
         ready, body = self._runtime.ready()
-        return 200 if ready else 503, encode_json(body)
+        return Reply(200 if ready else 503, encode_json(body))
 
 
 application = Application()

@@ -22,6 +22,7 @@ from relay.env import private_directory
 from relay.server import StartRefused
 from relay.tenants.changes import Actor, record, writing
 from relay.tenants.keys import SCOPES, create_key
+from relay.tenants.people import GENERATED
 
 LOCK_FILE = "serve.lock"
 OPERATOR = "admin"
@@ -88,9 +89,17 @@ def first_start() -> FirstStart | None:
     with writing():
         if people.exists():
             return None
-        password = settings.RELAY_ADMIN_PASSWORD or secrets.token_urlsafe(15)
+        given = settings.RELAY_ADMIN_PASSWORD
+        password = given or secrets.token_urlsafe(15)
         people.create_superuser(OPERATOR, password=password)
         actor = Actor("system", "bootstrap")
-        record(actor, "person", OPERATOR, "create", None, {"name": OPERATOR, "role": "admin"})
+        record(
+            actor,
+            "person",
+            OPERATOR,
+            "create",
+            None,
+            {"name": OPERATOR, "role": "admin", **({} if given else GENERATED)},
+        )
         key, _ = create_key(TENANT, "first key", SCOPES, actor, make_tenant=True)
     return FirstStart(OPERATOR, password, key)

@@ -1,6 +1,6 @@
 """The few lines of ASGI that both data planes share: read, decode, answer, problem+json.
 
-A data plane's handler gets scope and receive and returns status and body; `endpoint` makes an ASGI function of it. It
+A data plane's handler gets scope and receive and returns a `Reply`; `endpoint` makes an ASGI function of it. It
 raises `Problem` for every other answer.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 log = logging.getLogger("relay.http")
 
@@ -21,7 +22,7 @@ Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
-Respond = Callable[[Scope, Receive], Awaitable[tuple[int, bytes] | None]]
+Respond = Callable[[Scope, Receive], Awaitable["Reply | None"]]
 T = TypeVar("T")
 
 BODY_LIMIT = 2 * 1024 * 1024
@@ -29,6 +30,8 @@ TOKENS_BODY_LIMIT = 16 * 1024 * 1024
 
 JSON_HEADERS = (b"content-type", b"application/json")
 PROBLEM_HEADERS = (b"content-type", b"application/problem+json")
+
+NAME_SHOWN = 100  # characters of a field's name that an error repeats
 
 TITLES = {
     400: "Bad request",
@@ -91,12 +94,14 @@ class Problem(Exception):
         return None if self.retry_after_s is None else max(1, math.ceil(self.retry_after_s))
 
 
-CUT_OFF = Problem(400, "invalid", "The caller left before the body was whole.")
-
-
 def invalid(field: str, message: str) -> Problem:
     """400 `invalid` that names one field."""
     return Problem(400, "invalid", f"{field}: {message}", errors={field: [message]})
+
+
+def cut_off() -> Problem:
+    """400: nobody reads it. Made anew each time: a raised exception keeps its traceback, and with that the bodies."""
+    return Problem(400, "invalid", "The caller left before the body was whole.")
 
 
 def method_not_allowed(*allowed: str) -> Problem:
@@ -118,8 +123,16 @@ async def answer_problem(send: Send, problem: Problem) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
+class Reply(Struct, frozen=True):
+    """An answer with a JSON body. `sent` is told whether it could be handed to the connection."""
+
+    status: int
+    body: bytes
+    sent: Callable[[bool], None] | None = None
+
+
 def endpoint(method: str, respond: Respond) -> Handler:
-    """The ASGI handler of one method: `respond` gives status and JSON body, or None if there is nobody to answer.
+    """The ASGI handler of one method: `respond` gives the answer, or None if there is nobody to answer.
 
     A `Problem` becomes its answer, a bug becomes a 500 that is logged.
     """
@@ -128,16 +141,27 @@ def endpoint(method: str, respond: Respond) -> Handler:
         try:
             if scope["method"] != method:
                 raise method_not_allowed(method)
-            found = await respond(scope, receive)
+            reply = await respond(scope, receive)
         except Exception as error:
             await _answer_error(scope, send, error)
             return
-        if found is None:
+        if reply is None:
             return
-        status, body = found
+        body = reply.body
         headers = [(b"content-length", b"%d" % len(body)), JSON_HEADERS]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        sent = False
+        try:
+            await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+            sent = True
+        except (
+            RuntimeError,
+            OSError,
+        ):  # the connection was lost unnoticed: uvicorn does not read while it has requests
+            log.debug("%s %s: the caller was gone", scope["method"], scope["path"])
+        finally:
+            if reply.sent is not None:
+                reply.sent(sent)
 
     return run
 
@@ -172,7 +196,7 @@ async def read_body(headers: dict[bytes, bytes], receive: Receive, limit: int = 
     """The whole body. Raises 413 before it is in memory, 415 if it is not said to be JSON."""
     message = await receive()
     if message["type"] == "http.disconnect":
-        raise CUT_OFF
+        raise cut_off()
     body: bytes = message.get("body", b"")
     if message.get("more_body", False):
         body = await _read_rest(body, headers, receive, limit)
@@ -193,7 +217,7 @@ async def _read_rest(body: bytes, headers: dict[bytes, bytes], receive: Receive,
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise CUT_OFF
+            raise cut_off()
         chunks.append(message.get("body", b""))
         size += len(chunks[-1])
         if size > limit:
@@ -223,13 +247,19 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     try:
         return decoder.decode(body or b"{}")
     except msgspec.ValidationError as error:
-        message = str(error)
-        place = _PLACE.search(message)
-        field = _FIELD.search(message)
-        names = [part.group(1) for part in (place, field) if part and part.group(1) and part.group(1) != "..."]
-        raise invalid(".".join(names) or "body", _PLACE.sub("", message)) from None
+        raise misfit(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid("body", f"not valid JSON ({error})") from None
+
+
+def misfit(error: msgspec.ValidationError, message: str | None = None) -> Problem:
+    """400 `invalid` that names the field which did not fit. `message` replaces msgspec's own words."""
+    text = str(error)
+    place, field = _PLACE.search(text), _FIELD.search(text)
+    names = [part.group(1).partition("[...]")[0][:NAME_SHOWN] for part in (place, field) if part is not None]
+    if message is None:
+        message = _FIELD.sub(lambda found: found.group(0)[:NAME_SHOWN], _PLACE.sub("", text))
+    return invalid(".".join(name for name in names if name not in ("", "...")) or "body", message)
 
 
 def bounded(app: Handler, limit: int = BODY_LIMIT) -> Handler:

@@ -42,5 +42,6 @@ def logging_config(style: str, level: str) -> dict[str, Any]:
             # its own handlers would mail or print in another shape; 4xx are the callers' affair
             "django": {"handlers": [], "propagate": True},
             "django.request": {"level": "ERROR"},
+            "django.security.DisallowedHost": {"level": "CRITICAL"},  # the caller is told; scanners would flood the log
         },
     }

@@ -103,7 +103,7 @@ def problem_answers(names: tuple[str, ...]) -> dict[str, Schema]:
     }
 
 
-# What `documented` collected, by operation id; `permits.schema.document` puts it into drf-spectacular's document.
+# What `documented` collected, by operation id; `relay.schema.document` puts it into drf-spectacular's document.
 operations: dict[str, Schema] = {}
 
 

@@ -24,6 +24,7 @@ from relay.permits.engine.memory import MemoryEngine
 from relay.telemetry.feed import Feed
 from relay.telemetry.meters import Meters
 from relay.telemetry.ticker import Ticker
+from relay.tenants import running
 from relay.tenants.keys import KeyRing, write_last_used
 from relay.tokens.api import TokensApi
 from relay.tokens.registry import spec_of
@@ -38,7 +39,7 @@ LAST_USED_S = 60
 # young generations small enough for short pauses, the oldest looked at when few wait (docs/architecture.md, "Garbage").
 GC_THRESHOLDS = (5_000, 10, 1_000)
 GC_QUIET_S = 60
-GC_QUIET_WAITERS = 1_000
+GC_QUIET_ALIVE = 2_000  # leases and waiters
 
 _current: Runtime | None = None
 
@@ -48,12 +49,6 @@ def current() -> Runtime:
     if _current is None:
         raise RuntimeError("This process does not serve.")
     return _current
-
-
-def publish() -> None:
-    """After a commit, from any thread: the new configuration works when this returns. Nothing to do if not serving."""
-    if _current is not None:
-        _current.catch_up()
 
 
 def begin_shutdown() -> None:
@@ -93,9 +88,11 @@ class Runtime:
         delta = await self._in_database(sync.changes_since, None)
         self.keyring.load(delta.keys or [])
         self._tell_priorities(delta.ranks or {})
-        self.tokens.set_models([spec_of(row) for row in delta.models or []])
+        models = [spec_of(row) for row in delta.models or []]
         pools = {name: config for name, config in delta.pools.items() if config is not None}
-        await asyncio.gather(self.tokens.start(), self.engine.start(pools, delta.ranks or {}, delta.weights or {}))
+        await asyncio.gather(
+            self.tokens.start(models), self.engine.start(pools, delta.ranks or {}, delta.weights or {})
+        )
         self._version = delta.version
         self._ticker.start()
         self._repeat(1.0, self.engine.tick)
@@ -106,11 +103,13 @@ class Runtime:
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
         _current = self
+        running.serve(self)
 
     async def stop(self) -> None:
-        """Ends everything in order; the journal is closed with the mark of a clean stop."""
+        """Ends everything in order."""
         global _current
         _current = None
+        running.serve(None)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -146,6 +145,10 @@ class Runtime:
         status = "ok" if all(check == "ok" for check in checks.values()) else "degraded"
         return self.engine.up, {"status": status if self.engine.up else "unavailable", "checks": checks}
 
+    def references(self, *, tenant: str | None = None, priority: str | None = None) -> int:
+        """From any other thread: how many live leases and waiters name a tenant or a priority class."""
+        return int(self.call(lambda: self.engine.references(tenant=tenant, priority=priority)))
+
     # Configuration
 
     def catch_up(self) -> None:
@@ -180,7 +183,7 @@ class Runtime:
             await self._in_database(write_last_used, used)
 
     async def _collect_garbage(self) -> None:
-        if sum(gauges.waiting for gauges in self.engine.gauges()) < GC_QUIET_WAITERS:
+        if self.engine.alive < GC_QUIET_ALIVE:
             gc.collect()
 
     async def _in_database(self, fn: Callable[..., Any], *args: Any) -> Any:

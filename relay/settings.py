@@ -121,12 +121,6 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "DESCRIPTION": "Pools of permits for scarce AI compute, and exact token counts.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
-    "SERVE_INCLUDE_SCHEMA": False,
-    "SERVE_AUTHENTICATION": [],
-    "SERVE_PERMISSIONS": [],
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "REDOC_DIST": "SIDECAR",
 }
 
 # People

@@ -15,6 +15,9 @@ from tests.postgres_server import PostgresServer, find_postgres
 from tests.relay_server import RelayServer
 
 
+PASSWORD = "a password for tests"
+
+
 class NewRelay:
     """Makes and starts servers of one test's own; they are stopped at its end."""
 
@@ -49,8 +52,11 @@ def servers_of(fixtures: Mapping[str, object]) -> list[RelayServer]:
 
 @pytest.fixture(scope="session")
 def relay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RelayServer]:
-    """A running server for all tests that leave it as they found it. Use `pool_name` for pools."""
-    server = RelayServer(tmp_path_factory.mktemp("relay") / "data").start()
+    """A running server for all tests that leave it as they found it. Use `pool_name` for pools.
+
+    Its password is given, for a generated one must be changed at the first sign-in.
+    """
+    server = RelayServer(tmp_path_factory.mktemp("relay") / "data", {"RELAY_ADMIN_PASSWORD": PASSWORD}).start()
     yield server
     server.stop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -12,6 +13,7 @@ from relay.http import (
     Handler,
     Problem,
     Receive,
+    Reply,
     Scope,
     decode,
     encode_json,
@@ -25,6 +27,7 @@ from relay.permits.problems import problem_of
 from relay.tenants.keys import KeyRing, Principal
 
 METADATA_BYTES = 2048
+METADATA_DEPTH = 32
 KEY_CHARACTERS = 200
 
 Duration = Annotated[float, Meta(ge=0)]
@@ -98,7 +101,7 @@ class PermitsApi:
         principal.require("permits")
         return principal
 
-    async def _acquire(self, scope: Scope, receive: Receive) -> tuple[int, bytes] | None:
+    async def _acquire(self, scope: Scope, receive: Receive) -> Reply | None:
         headers = headers_of(scope)
         principal = self._permitted(headers)
         name = scope["path"][len(_POOLS) : -len(_ACQUIRE_END)]
@@ -121,16 +124,21 @@ class PermitsApi:
             return None
         finally:
             connection.close()
-        engine.delivered(lease)
-        return 201 if granted else 200, self._encoded(lease)
+        return Reply(201 if granted else 200, self._encoded(lease), partial(self._sent, lease))
+
+    def _sent(self, lease: Lease, handed_over: bool) -> None:
+        if handed_over:
+            self._engine.delivered(lease)
+        else:
+            self._engine.undelivered(lease)
 
     def _encoded(self, lease: Lease) -> bytes:
         return encode_json(self._engine.view(lease))
 
     def _ask(self, pool: PoolConfig, tenant: str, body: AcquireBody, key: str | None) -> Ask:
         """Fills in the pool's defaults. Raises 400 that names the field."""
-        if body.metadata and len(encode_json(body.metadata)) > METADATA_BYTES:
-            raise invalid("metadata", f"at most {METADATA_BYTES} bytes as JSON")
+        if body.metadata:
+            _check_metadata(body.metadata)
         return Ask(
             tenant,
             body.permits,
@@ -150,14 +158,15 @@ class PermitsApi:
         priority = pool.default_priority if asked is UNSET else asked
         rank = self._engine.rank(priority)
         if rank is None:
-            raise invalid("priority", f"there is no class {priority[:100]!r}")
+            classes = ", ".join(self._engine.priorities())
+            raise invalid("priority", f"there is no class {priority[:100]!r}; there are {classes}")
         if most is not None and rank < (self._engine.rank(most) or 0):
             if asked is UNSET:
                 return most
             raise invalid("priority", f"this tenant may ask for {most!r} at most")
         return priority
 
-    async def _lease(self, scope: Scope, receive: Receive) -> tuple[int, bytes] | None:
+    async def _lease(self, scope: Scope, receive: Receive) -> Reply | None:
         principal = self._keyring.authenticate(headers_of(scope).get(b"authorization"))
         all_tenants = "operate" in principal.scopes
         if not all_tenants:
@@ -167,9 +176,9 @@ class PermitsApi:
             view = self._engine.lease(lease_id, None if all_tenants else principal.tenant)
         except Refused as refused:
             raise problem_of(refused) from None
-        return 200, encode_json(view)
+        return Reply(200, encode_json(view))
 
-    async def _renew(self, scope: Scope, receive: Receive) -> tuple[int, bytes] | None:
+    async def _renew(self, scope: Scope, receive: Receive) -> Reply | None:
         headers = headers_of(scope)
         principal = self._permitted(headers)
         lease_id = scope["path"][len(_LEASES) : -len(_RENEW_END)]
@@ -183,9 +192,9 @@ class PermitsApi:
             lease = await self._engine.renew(lease_id, principal.tenant, ttl_us)
         except Refused as refused:
             raise problem_of(refused) from None
-        return 200, self._encoded(lease)
+        return Reply(200, self._encoded(lease))
 
-    async def _release(self, scope: Scope, receive: Receive) -> tuple[int, bytes] | None:
+    async def _release(self, scope: Scope, receive: Receive) -> Reply | None:
         headers = headers_of(scope)
         principal = self._permitted(headers)
         lease_id = scope["path"][len(_LEASES) : -len(_RELEASE_END)]
@@ -200,7 +209,7 @@ class PermitsApi:
             body = ReleaseAnswer(True, held_s=released.held_us / SECOND)
         else:
             body = ReleaseAnswer(False, reason=_LATE[released.reason])
-        return 200, encode_json(body)
+        return Reply(200, encode_json(body))
 
 
 def _names_one(path: str, prefix: str) -> bool:
@@ -218,7 +227,28 @@ def _idempotency_key(headers: dict[bytes, bytes]) -> str | None:
 
 
 def _micros(field: str, seconds: float, most: int) -> int:
-    micros = int(seconds * SECOND)
+    micros = seconds * SECOND
     if micros > most:
         raise invalid(field, f"at most {most / SECOND:g} in this pool")
-    return micros or int(seconds > 0)
+    return int(micros) or int(seconds > 0)
+
+
+def _check_metadata(metadata: dict[str, Any]) -> None:
+    """What cannot be kept, or read back by everybody, is not taken."""
+    try:
+        size = len(encode_json(metadata))
+        msgspec.msgpack.encode(metadata)
+    except (OverflowError, ValueError, RecursionError):
+        raise invalid("metadata", "numbers must fit into 64 bits") from None
+    if size > METADATA_BYTES:
+        raise invalid("metadata", f"at most {METADATA_BYTES} bytes as JSON")
+    if _depth(metadata, METADATA_DEPTH) > METADATA_DEPTH:
+        raise invalid("metadata", f"at most {METADATA_DEPTH} levels deep")
+
+
+def _depth(value: Any, most: int) -> int:
+    """How deep a JSON value is nested; anything above `most` once that is sure."""
+    if not most:
+        return 1
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max((_depth(each, most - 1) for each in inner), default=0)

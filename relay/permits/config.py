@@ -13,7 +13,8 @@ from django.db.models import Sum
 from msgspec import UNSET
 
 from relay.http import Problem, invalid
-from relay.permits.engine.base import PoolState, Refused
+from relay.permits import live, sync
+from relay.permits.engine.base import PoolState
 from relay.permits.models import Pool, PoolShare, PriorityClass
 from relay.permits.serializers import (
     POOL_FIELDS,
@@ -106,27 +107,36 @@ def delete_pool(name: str, force: bool = False, if_version: Version = None, *, a
 
     Raises 404 `pool-not-found`, 409 `in-use`, 412 `version-conflict`.
     """
-    with changes.writing():
-        pool = _find_for_change(name, if_version)
-        before = pool_fields(pool) | {"shares": [share_fields(share) for share in shares_of(pool)]}
-        _record(pool, actor, "delete", before, None, reason)
-        pool.delete()
-        # Last: from here nothing but the commit can fail, and the engine answers for leases and waiters.
-        _remove_from_engine(name, force)
+    removed = False
+    try:
+        with changes.writing():
+            pool = _find_for_change(name, if_version)
+            before = pool_fields(pool) | {"shares": [share_fields(share) for share in shares_of(pool)]}
+            _record(pool, actor, "delete", before, None, reason)
+            pool.delete()
+            # Last: from here nothing but the commit can fail, and the engine answers for leases and waiters.
+            if running.server() is not None:
+                removed = True
+                _remove_from_engine(name, force)
+    except Exception:
+        if removed:  # the row is still there, so the pool must be too
+            _give_back(name)
+        raise
+
+
+def _give_back(name: str) -> None:
+    pools = sync.pools_of([name])
+    live.on_loop(lambda server: server.engine.configure(pools, None, None))
 
 
 def _remove_from_engine(name: str, force: bool) -> None:
-    server = running.server()
-    if server is None:
-        return
-    engine = server.engine
     try:
-        server.call(lambda: engine.remove(name, force=force))
-    except Refused as refused:
-        if refused.code == "in-use":
+        live.on_loop(lambda server: server.engine.remove(name, force=force))
+    except Problem as problem:
+        if problem.code == "in-use":
             detail = f"Pool {name!r} has leases or waiters. Drain it first, or delete it with ?force=true."
             raise Problem(409, "in-use", detail) from None
-        if refused.code != "pool-not-found":
+        if problem.code != "pool-not-found":
             raise
 
 

@@ -3,40 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, Protocol, TypeVar, cast, overload
 
 from relay.http import Problem
-from relay.permits.engine.base import SECOND, Refused, WaiterView
+from relay.permits.engine.base import SECOND, Engine, Refused, WaiterView
 from relay.permits.engine.views import timestamp
 from relay.permits.models import Pool
 from relay.permits.problems import problem_of
 from relay.permits.serializers import pool_answer
+from relay.telemetry.meters import Meters
 from relay.telemetry.present import describe
 from relay.tenants import running
-
-if TYPE_CHECKING:
-    from relay.runtime import Runtime
 
 T = TypeVar("T")
 
 
-def server() -> Runtime:
+class Serving(Protocol):
+    """A running server with its pools."""
+
+    engine: Engine
+    meters: Meters
+
+    def call(self, fn: Callable[..., Any], *args: Any, timeout_s: float = 10.0) -> Any:
+        """Runs `fn(*args)` on the event loop, awaits what it returns if it can be awaited."""
+
+
+def server() -> Serving:
     """The server that runs in this process. Raises 503 `engine-unavailable` where none does."""
     found = running.server()
     if found is None:
         raise Problem(503, "engine-unavailable", "No pools are served by this process.", retry_after_s=1.0)
-    return found
+    return cast("Serving", found)
 
 
 @overload
-def on_loop(ask: Callable[[Runtime], Coroutine[Any, Any, T]]) -> T: ...
+def on_loop(ask: Callable[[Serving], Coroutine[Any, Any, T]]) -> T: ...
 
 
 @overload
-def on_loop(ask: Callable[[Runtime], T]) -> T: ...
+def on_loop(ask: Callable[[Serving], T]) -> T: ...
 
 
-def on_loop(ask: Callable[[Runtime], Any]) -> Any:
+def on_loop(ask: Callable[[Serving], Any]) -> Any:
     """Calls `ask` on the event loop, awaits what it returns if it can be awaited. An engine's refusal becomes a Problem."""
     found = server()
     try:
@@ -50,14 +58,14 @@ def pool_answers(pools: list[Pool]) -> list[dict[str, Any]]:
 
     A pool that was deleted since its row was read is left out.
     """
-    found = running.server()
-    if found is None:
+    if running.server() is None:
         return [pool_answer(pool) for pool in pools]
+    found = server()
     numbers = found.call(_live_numbers, found, [pool.name for pool in pools])
     return [pool_answer(pool) | numbers[pool.name] for pool in pools if pool.name in numbers]
 
 
-def _live_numbers(runtime: Runtime, names: list[str]) -> dict[str, dict[str, Any]]:
+def _live_numbers(runtime: Serving, names: list[str]) -> dict[str, dict[str, Any]]:
     numbers = {}
     for name in names:
         gauges = runtime.engine.pool_gauges(name)

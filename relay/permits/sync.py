@@ -39,13 +39,13 @@ def changes_since(version: int | None) -> Delta:
     """
     newest = newest_version()
     if version is None:
-        return Delta(newest, _pools(None), _ranks(), _weights(), live_keys(), _models(), [])
+        return Delta(newest, pools_of(None), _ranks(), _weights(), live_keys(), _models(), [])
     rows = list(Change.objects.filter(id__gt=version, id__lte=newest).order_by("id"))
     kinds = {row.kind for row in rows}
     named = {row.pool for row in rows if row.kind in ("pool", "share")}
     return Delta(
         version=newest,
-        pools=_pools(named) if named else {},
+        pools=pools_of(named) if named else {},
         ranks=_ranks() if "priority-class" in kinds else None,
         weights=_weights() if "tenant" in kinds else None,
         keys=live_keys() if "api-key" in kinds else None,
@@ -54,7 +54,8 @@ def changes_since(version: int | None) -> Delta:
     )
 
 
-def _pools(names: Iterable[str] | None) -> dict[str, PoolConfig | None]:
+def pools_of(names: Iterable[str] | None) -> dict[str, PoolConfig | None]:
+    """The pools of these names (None: all) as the engine needs them; None for one that is not there."""
     pools = Pool.objects.all()
     shares = PoolShare.objects.select_related("tenant")
     if names is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from relay.telemetry.gauges import PoolGauges
-from relay.telemetry.recent import SECOND
+from relay.telemetry.histogram import SECOND
 from relay.telemetry.window import Window
 
 Health = Literal["paused", "draining", "shrinking", "starving", "queuing", "full", "flowing", "idle"]

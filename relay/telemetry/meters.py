@@ -118,8 +118,8 @@ class PoolMeter:
         self.ended_by[reason] += 1
         self.held.observe(held_us)
 
-    def window(self, now_us: int | None = None) -> Window:
-        """The last 60 s, the running one included. `now_us` is the clock's own time, given for the caller's ease."""
+    def window(self) -> Window:
+        """The last 60 s, the running one included."""
         counts = self._recent.window()
         grants = counts[_GRANTED]
         return Window(
@@ -138,7 +138,7 @@ class PoolMeter:
         counts = self._recent.counts
         since = [count - past for count, past in zip(counts, self._sampled, strict=True)]
         self._sampled, self._sampled_us = counts.copy(), now_us
-        window = self.window(now_us)
+        window = self.window()
         grants = since[_GRANTED]
         row: list[Value] = [
             round(since[_ARRIVED] / seconds, 3),

@@ -6,7 +6,8 @@ from typing import Any
 
 from relay.telemetry.gauges import PoolGauges
 from relay.telemetry.health import health_of
-from relay.telemetry.recent import SECOND, WINDOW_S
+from relay.telemetry.histogram import SECOND
+from relay.telemetry.recent import WINDOW_S
 from relay.telemetry.window import Window
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-SECOND = 1_000_000
+from relay.telemetry.histogram import SECOND
+
 WINDOW_S = 60
 
 Clock = Callable[[], int]

@@ -37,9 +37,12 @@ class Ticker:
         self._feed.close()
 
     async def _run(self) -> None:
+        at = 0
         while True:
             now = self._wall_clock()
             target = int(now) + 1
+            if target == at:  # the loop's timers are exact to a millisecond: this second was sampled a little early
+                target += 1
             await asyncio.sleep(target - now)
             at = max(target, int(self._wall_clock()))
             try:

@@ -6,12 +6,13 @@ change over. Writers take turns (SQLite by itself, PostgreSQL by a lock), so cha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Literal
 
 from django.db import connection, transaction
+from django.db.models import Max
 from msgspec import Struct
 
 from relay.http import invalid
@@ -111,3 +112,12 @@ def changes_of(pool: str, since: datetime, tenant: str | None) -> list[dict[str,
     if tenant is not None:
         rows = rows.filter(tenant=tenant)
     return [change_answer(row) for row in reversed(rows.order_by("-id")[:500])]
+
+
+def newest_changes(kind: Kind, names: Collection[str], actions: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Of each of these names the newest change of this kind whose action is one of these."""
+    if not names:
+        return {}
+    rows = Change.objects.filter(kind=kind, name__in=names, action__in=actions)
+    newest = rows.values("name").annotate(newest=Max("id")).values("newest")
+    return {row.name: change_answer(row) for row in Change.objects.filter(id__in=newest)}

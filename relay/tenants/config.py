@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
@@ -45,6 +45,11 @@ def create_tenant(fields: Mapping[str, Any], *, actor: Actor, reason: str = "") 
         if Tenant.objects.filter(name=new.name).exists():
             raise Problem(409, "in-use", f"The name {new.name!r} is taken: there is such a tenant already.")
         return _create(new, actor, reason)
+
+
+def weights_of(names: Iterable[str]) -> dict[str, float]:
+    """The own weights of those tenants that exist."""
+    return dict(Tenant.objects.filter(name__in=list(names)).values_list("name", "weight"))
 
 
 def ensure_tenant(name: str, actor: Actor) -> Tenant:

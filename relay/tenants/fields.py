@@ -10,18 +10,15 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from relay.http import Problem, invalid
+from relay.http import Problem, invalid, misfit
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+NAME_RULE = "must be 1 to 63 of a-z, 0-9, '.', '_', '-', beginning with a letter or digit"
 
 Name = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=63)]
 Description = Annotated[str, Meta(max_length=1000)]
-Reason = Annotated[str, Meta(max_length=500, description="Why; kept in the change log.")]
 Weight = Annotated[float, Meta(ge=0.000001, le=1_000_000)]
-
-_PLACE = re.compile(r" - at `\$\.?([^`]*)`$")
-_FIELD = re.compile(r"(?:unknown|required) field `([^`]*)`")
 
 T = TypeVar("T")
 
@@ -31,12 +28,8 @@ def checked(fields: Mapping[str, Any], shape: type[T]) -> T:
     try:
         struct = msgspec.convert(fields, shape)
     except msgspec.ValidationError as error:
-        message = str(error)
-        place, unknown = _PLACE.search(message), _FIELD.search(message)
-        names = [part.group(1) for part in (place, unknown) if part and part.group(1)]
-        if "matching regex" in message:
-            message = "must be 1 to 63 of a-z, 0-9, '.', '_', '-', beginning with a letter or digit"
-        raise invalid(".".join(names) or "body", _PLACE.sub("", message)) from None
+        # a name's is the only pattern of ours
+        raise misfit(error, NAME_RULE if "matching regex" in str(error) else None) from None
     for field, value in fields.items():
         if isinstance(value, str) and "\x00" in value:
             raise invalid(field, "must not contain a NUL character")
@@ -46,7 +39,7 @@ def checked(fields: Mapping[str, Any], shape: type[T]) -> T:
 def checked_name(name: str, field: str = "name") -> str:
     """A name of ours. Raises 400 `invalid`."""
     if not NAME.fullmatch(name):
-        raise invalid(field, "must be 1 to 63 of a-z, 0-9, '.', '_', '-', beginning with a letter or digit")
+        raise invalid(field, NAME_RULE)
     return name
 
 

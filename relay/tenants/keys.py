@@ -21,7 +21,7 @@ from django.utils import timezone
 from msgspec import Struct
 
 from relay.http import Problem, invalid
-from relay.tenants import changes
+from relay.tenants import changes, config
 from relay.tenants.changes import Actor
 from relay.tenants.fields import not_found, rfc3339, rfc3339_or_none
 from relay.tenants.models import ApiKey, Tenant
@@ -235,6 +235,4 @@ def _checked_scopes(scopes: Iterable[str], grantor: frozenset[str] | None) -> li
 
 
 def _tenant(name: str, actor: Actor, make: bool) -> Tenant:
-    from relay.tenants import config  # which deletes tenants with their revoked keys, and so knows this module
-
     return config.ensure_tenant(name, actor) if make else config.find_tenant(name)

@@ -1,37 +1,54 @@
-"""From configuration up to the server that runs in this process, if one does.
+"""The server that runs in this process, if one does, as configuration sees it.
 
-The runtime stands above these packages and reads from them, hence the late imports: here, and nowhere else.
+The runtime stands above these packages: it puts itself in here when it serves, so that nothing below has to know it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from relay.runtime import Runtime
+    from relay.tenants.keys import KeyRing
 
 
-def server() -> Runtime | None:
-    """The runtime of this process; None in a command or a test."""
-    from relay import runtime
+class Server(Protocol):
+    """What configuration needs of a running server. Called from threads."""
 
-    try:
-        return runtime.current()
-    except RuntimeError:
-        return None
+    @property
+    def keyring(self) -> KeyRing:
+        """The keys that count now."""
+
+    def call(self, fn: Callable[..., Any], *args: Any, timeout_s: float = 10.0) -> Any:
+        """Runs `fn(*args)` on the event loop, awaits what it returns if it can be awaited."""
+
+    def catch_up(self) -> None:
+        """Takes over what changed in the database."""
+
+    def references(self, *, tenant: str | None = None, priority: str | None = None) -> int:
+        """How many live leases and waiters name a tenant or a priority class."""
+
+
+_server: Server | None = None
+
+
+def serve(server: Server | None) -> None:
+    """This process serves from now on (None: no longer)."""
+    global _server
+    _server = server
+
+
+def server() -> Server | None:
+    """The server of this process; None in a command or a test."""
+    return _server
 
 
 def publish() -> None:
     """After a commit: the running server takes the change over before this returns."""
-    from relay import runtime
-
-    runtime.publish()
+    if _server is not None:
+        _server.catch_up()
 
 
 def references(*, tenant: str | None = None, priority: str | None = None) -> int:
     """How many live leases and waiters name a tenant or a priority class; 0 where no server runs."""
-    found = server()
-    if found is None:
-        return 0
-    engine = found.engine
-    return int(found.call(lambda: engine.references(tenant=tenant, priority=priority)))
+    return 0 if _server is None else _server.references(tenant=tenant, priority=priority)

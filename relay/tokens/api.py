@@ -13,6 +13,7 @@ from relay.http import (
     TOKENS_BODY_LIMIT,
     Handler,
     Receive,
+    Reply,
     Scope,
     encode_json,
     endpoint,
@@ -75,7 +76,7 @@ class TokensApi:
         principal.require("tokens")
         return principal
 
-    async def count(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+    async def count(self, scope: Scope, receive: Receive) -> Reply:
         """POST /tokens/count."""
         headers = headers_of(scope)
         principal = self._principal(headers)
@@ -88,9 +89,9 @@ class TokensApi:
             texts, _ = texts_of(body)
             batch = await self.service.counts(principal.tenant, body.model, texts, flags)
             found = CountAnswer(body.model, sum(batch.counts), True, batch.source, batch.tokenizer, batch.counts)
-        return 200, encode_json(found)
+        return Reply(200, encode_json(found))
 
-    async def encode(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+    async def encode(self, scope: Scope, receive: Receive) -> Reply:
         """POST /tokens/encode."""
         headers = headers_of(scope)
         principal = self._principal(headers)
@@ -101,31 +102,31 @@ class TokensApi:
         )
         render = partial(encode_answer, body.model, result, batch=batch, offsets=body.offsets)
         size = sum(len(each.ids) for each in result.encoded)
-        return 200, await self.service.run(size // 4, render)
+        return Reply(200, await self.service.run(size // 4, render))
 
-    async def decode(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+    async def decode(self, scope: Scope, receive: Receive) -> Reply:
         """POST /tokens/decode."""
         headers = headers_of(scope)
         self._principal(headers)
         body = decode_body(_DECODE, await read_body(headers, receive, TOKENS_BODY_LIMIT))
-        return 200, encode_json(DecodeAnswer(await self.service.decode(body.model, body.ids)))
+        return Reply(200, encode_json(DecodeAnswer(await self.service.decode(body.model, body.ids))))
 
-    async def truncate(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+    async def truncate(self, scope: Scope, receive: Receive) -> Reply:
         """POST /tokens/truncate."""
         headers = headers_of(scope)
         principal = self._principal(headers)
         body = decode_body(_TRUNCATE, await read_body(headers, receive, TOKENS_BODY_LIMIT))
         cut = await self.service.truncate(principal.tenant, body.model, body.text, body.max_tokens, body.side)
-        return 200, encode_json(TruncateAnswer(cut.text, cut.count, cut.truncated))
+        return Reply(200, encode_json(TruncateAnswer(cut.text, cut.count, cut.truncated)))
 
-    async def models(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+    async def models(self, scope: Scope, receive: Receive) -> Reply:
         """GET /tokens/models."""
         self._principal(headers_of(scope))
         page = _page(scope)
         views = [view for view in self.service.models() if view.name > page.cursor]
         items = views[: page.limit]
         following = items[-1].name if len(views) > len(items) else None
-        return 200, encode_json(ModelsAnswer(items, following))
+        return Reply(200, encode_json(ModelsAnswer(items, following)))
 
 
 def _page(scope: Scope) -> Page:

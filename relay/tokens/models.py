@@ -1,4 +1,4 @@
-"""Configuration of tokenizers. Rows are written by the configuration's writer, read through `registry`."""
+"""Configuration of tokenizers. Rows are written by the configuration's writer; `registry` makes plain values of them."""
 
 from __future__ import annotations
 

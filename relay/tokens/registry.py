@@ -1,4 +1,4 @@
-"""Which tokenizers are configured: reads the rows, and hands plain values to the service."""
+"""A configured tokenizer as the service takes it: a plain value made of its row."""
 
 from __future__ import annotations
 
@@ -19,11 +19,6 @@ class ModelSpec(Struct, frozen=True):
     location: str = ""
     revision: str = ""
     stamp: str = ""
-
-
-def configured() -> list[ModelSpec]:
-    """All configured tokenizers by name. Reads the database: call it from a thread."""
-    return [spec_of(row) for row in TokenModel.objects.order_by("name")]
 
 
 def spec_of(row: TokenModel) -> ModelSpec:

@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from relay.http import Problem, invalid
 from relay.telemetry.meters import TokenMeter
-from relay.tokens import registry
 from relay.tokens.cache import Cache
 from relay.tokens.lanes import INLINE_BYTES, LARGE_BYTES, Lanes, chunks
 from relay.tokens.registry import ModelSpec
@@ -62,12 +61,9 @@ class TokenService:
         self._find = self._shelf.find
         self._flying: dict[bytes, asyncio.Future[Any]] = {}
 
-    async def start(self, specs: Iterable[ModelSpec] | None = None) -> None:
-        """Begins to load every model (those of the database without `specs`); gpt2 is ready when this returns."""
-        if specs is None and not self._shelf.slots:
-            specs = await asyncio.to_thread(_from_database)
-        if specs is not None:
-            self._shelf.set(specs)
+    async def start(self, specs: Iterable[ModelSpec]) -> None:
+        """Begins to load every model; those that come with a package (gpt2) were tried when this returns."""
+        self._shelf.set(specs)
         await self._shelf.loaded("package")
 
     async def stop(self) -> None:
@@ -296,12 +292,3 @@ def _bytes_of(value: Any) -> int:
     encoded = cast("Encoded", value)
     arrays: list[array[int]] = [encoded.ids] if encoded.spans is None else [encoded.ids, encoded.spans]
     return sum(64 + len(each) * each.itemsize for each in arrays)
-
-
-def _from_database() -> list[ModelSpec]:
-    from django.db import connection
-
-    try:
-        return registry.configured()
-    finally:
-        connection.close()

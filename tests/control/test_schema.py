@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from relay.api_urls import configuration
-from relay.permits.schema import document
+from relay.schema import document
 from tests.control.cast import Cast
 from tests.relay_server import RelayServer
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.http.wire import granted, items, key_of, problem, state
+from tests.http.wire import accepted, granted, head, items, key_of, problem, state
 from tests.relay_server import RelayServer
 
 JSON = {"Content-Type": "application/json"}
@@ -192,7 +194,7 @@ def test_metadata_of_2_kib_is_accepted_and_one_byte_more_is_not(admin: httpx.Cli
 def test_any_number_in_metadata_comes_back_or_is_refused_and_leaks_nothing(
     admin: httpx.Client, pool: str, number: str
 ) -> None:
-    body = '{"metadata": {"n": %s}}' % number
+    body = f'{{"metadata": {{"n": {number}}}}}'
     answer = admin.post(f"{pool}/acquire", content=body, headers=JSON, timeout=3.0)
     if answer.status_code == 201:
         assert granted(answer)["metadata"] == {"n": float(number) if "e" in number else int(number)}
@@ -203,11 +205,29 @@ def test_any_number_in_metadata_comes_back_or_is_refused_and_leaks_nothing(
     assert state(admin, pool)["in_use"] == 0
 
 
+def test_what_one_caller_sends_does_not_hurt_those_who_ask_in_the_same_instant(
+    relay: RelayServer, admin: httpx.Client, pool: str
+) -> None:
+    admin.patch(pool, json={"capacity": 9}).raise_for_status()
+    connections = accepted(relay, 5)
+    os.kill(relay.pid, signal.SIGSTOP)  # so that all come to it in one turn of its event loop
+    for number, connection in enumerate(connections):
+        body = b'{"metadata": {"n": 18446744073709551616}}' if number == 2 else b'{"metadata": {"n": 1}}'
+        lines = ("Content-Type: application/json", f"Content-Length: {len(body)}")
+        connection.sendall(head(relay, "POST", f"{pool}/acquire", *lines) + body)
+    os.kill(relay.pid, signal.SIGCONT)
+    odd = connections.pop(2)
+    for connection in connections:
+        assert connection.recv(65536).startswith(b"HTTP/1.1 201 ")
+        connection.close()
+    odd.close()
+
+
 def test_metadata_nested_as_deep_as_it_is_accepted_can_be_listed(admin: httpx.Client, pool: str) -> None:
     admin.patch(pool, json={"capacity": 100}).raise_for_status()
     accepted = 0
-    for depth in (10, 100, 500, *range(900, 1020, 5)):
-        answer = raw(admin, pool, '{"metadata": {"a": %s%s}}' % ("[" * depth, "]" * depth))
+    for depth in (10, 25, 100, 500, *range(900, 1020, 5)):
+        answer = raw(admin, pool, f'{{"metadata": {{"a": {"[" * depth + "]" * depth}}}}}')
         if answer.status_code == 201:
             accepted += 1
         else:

@@ -72,7 +72,9 @@ def test_a_full_disk_stops_grants_only_and_heals_without_a_restart(new_relay: Ne
         until(lambda: ready(admin) == 200, timeout_s=5)
         lease = granted(admin.post(f"{pool}/acquire", json={"timeout_s": 0}))
         assert lease["fencing_token"] > last["fencing_token"]
-        survives(server, admin, pool, {*(path.rsplit("/", 1)[1] for path in paths[3:]), last["lease_id"], lease["lease_id"]})
+        survives(
+            server, admin, pool, {*(path.rsplit("/", 1)[1] for path in paths[3:]), last["lease_id"], lease["lease_id"]}
+        )
 
 
 def survives(server: RelayServer, admin: httpx.Client, pool: str, leases: set[str]) -> None:

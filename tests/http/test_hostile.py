@@ -196,11 +196,6 @@ def test_a_request_whose_end_is_in_doubt_is_refused(
     assert state(admin, pool)["in_use"] == 0
 
 
-def test_the_first_of_two_authorizations_counts(relay: RelayServer, pool: str) -> None:
-    received = exchange(relay, post(relay, pool, b"{}", "Authorization: Bearer other"), wait_for=b"}")
-    assert statuses(received) == [201]
-
-
 def test_a_websocket_at_an_address_of_the_api_is_refused(relay: RelayServer, admin: httpx.Client, pool: str) -> None:
     lines = (
         "Connection: Upgrade",

@@ -193,7 +193,7 @@ def test_who_comes_after_the_end_is_told_how_it_ended_and_makes_no_permit(
 def test_a_wrong_reason_revokes_nothing(admin: httpx.Client, pool: str, reason: str) -> None:
     lease = lease_of(admin, pool)
     answer = admin.post(
-        f"{lease}/revoke", content='{"reason": %s}' % reason, headers={"Content-Type": "application/json"}
+        f"{lease}/revoke", content=f'{{"reason": {reason}}}', headers={"Content-Type": "application/json"}
     )
     problem(answer, 400, "invalid", "reason")
     problem(admin.post(f"{lease}/revoke", json={"why": "x"}), 400, "invalid", "why")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from datetime import datetime
 
@@ -13,7 +12,7 @@ import pytest
 
 from tests.conftest import NewRelay
 from tests.http.conftest import Keys
-from tests.http.wire import HOST, Call, granted, head, items, key_of, make_pool, problem, state, until, waiting
+from tests.http.wire import Call, accepted, granted, head, items, key_of, make_pool, problem, state, until, waiting
 from tests.relay_server import RelayServer
 
 
@@ -60,10 +59,7 @@ def test_who_hangs_up_in_the_instant_of_the_grant_keeps_no_permit(
     relay: RelayServer, admin: httpx.Client, pool: str
 ) -> None:
     admin.patch(pool, json={"capacity": 20}).raise_for_status()
-    connections = [socket.create_connection((HOST, relay.port)) for _ in range(20)]
-    for connection in connections:  # accepted and served once, so that nothing is left but the request
-        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-        connection.recv(1000)
+    connections = accepted(relay, 20)
     # the server stands still while the requests and the ends of the connections reach it
     os.kill(relay.pid, signal.SIGSTOP)
     for connection in connections:

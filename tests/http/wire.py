@@ -154,6 +154,19 @@ def head(server: RelayServer, method: str, path: str, *lines: str) -> bytes:
     return "\r\n".join((*start, *lines, "", "")).encode("latin-1")
 
 
+def accepted(server: RelayServer, number: int) -> list[socket.socket]:
+    """Connections that were served once: the next request on each needs nothing but to be read."""
+    connections = [socket.create_connection((HOST, server.port), timeout=3) for _ in range(number)]
+    for connection in connections:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = b""
+        while not answer.endswith(b'{"status":"ok"}'):  # head and body may come apart
+            part = connection.recv(1000)
+            assert part, answer
+            answer += part
+    return connections
+
+
 def gauge(metrics: str, name: str, **labels: str) -> float:
     """The value of one series in the text of /metrics. Raises AssertionError if it is not there."""
     for line in metrics.splitlines():

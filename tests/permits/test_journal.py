@@ -31,9 +31,9 @@ def read(folder: Path) -> Recovered:
     return Journal(folder).recover()
 
 
-def test_an_empty_folder_tells_nothing_and_is_clean(tmp_path: Path) -> None:
+def test_an_empty_folder_tells_nothing(tmp_path: Path) -> None:
     state = read(tmp_path / "engine")
-    assert (state.leases, state.fences, state.now_us, state.clean) == ({}, {}, 0, True)
+    assert (state.leases, state.fences, state.now_us, state.empty) == ({}, {}, 0, True)
 
 
 def test_leases_ends_fences_and_the_clock_come_back(tmp_path: Path) -> None:
@@ -51,12 +51,7 @@ def test_leases_ends_fences_and_the_clock_come_back(tmp_path: Path) -> None:
     assert state.ends["lease-1"].reason == "released"
     assert state.fences == {"gpu": 9}
     assert state.now_us == 9000
-    assert not state.clean
-
-
-def test_a_clean_stop_is_told_apart(tmp_path: Path) -> None:
-    write(tmp_path, [grant(1)], [Clock(9000, clean=True)])
-    assert read(tmp_path).clean
+    assert not state.empty
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))

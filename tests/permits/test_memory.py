@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import shutil
+import time
 from collections.abc import Awaitable, Callable, Coroutine
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -301,5 +304,122 @@ def test_expiry_and_deadline_need_nobody_to_call(run: Callable[[Scenario], None]
         lease, _ = await asyncio.wait_for(engine.acquire("gpu", ask(timeout_s=5), Caller()), 1)
         assert lease.waited_us > 0.1 * SECOND
         assert house.meters.pool("gpu").ended_by["expired"] == 1
+
+    run(scenario)
+
+
+def test_wall_times_are_right_at_once_after_a_restart(run: Callable[[Scenario], None]) -> None:
+    async def scenario(house: House) -> None:
+        engine = await house.open()
+        held, _ = await engine.acquire("gpu", ask(ttl_s=7200), Caller())
+        before = engine.view(held)
+        house.engine.now.continue_from(3600 * SECOND)  # as if it had run for an hour
+        await engine.renew(held.lease_id, "search", None)
+        engine = await house.open()
+        after = engine.lease(held.lease_id, "search")
+        assert after.acquired_at == before.acquired_at
+        assert abs(datetime.fromisoformat(after.expires_at).timestamp() - time.time() - after.expires_in_s) < 0.5
+
+    run(scenario)
+
+
+def test_tokens_rise_even_after_an_older_copy_of_the_folder_is_put_back(
+    run: Callable[[Scenario], None], tmp_path: Path
+) -> None:
+    async def scenario(house: House) -> None:
+        engine = await house.open()
+        await engine.acquire("gpu", ask(), Caller())
+        await engine.stop()
+        shutil.copytree(house.folder, tmp_path / "copy")
+        engine = await house.open()
+        engine.configure({"gpu": PoolConfig("gpu", 9), "later": PoolConfig("later", 1)}, None, None)
+        newest, _ = await engine.acquire("gpu", ask(), Caller())
+        other, _ = await engine.acquire("later", ask(), Caller())
+        await engine.stop()
+        house.folder, house.pools = tmp_path / "copy", {"gpu": PoolConfig("gpu", 9), "later": PoolConfig("later", 1)}
+        engine = await house.open()
+        assert (await engine.acquire("gpu", ask(), Caller()))[0].fencing_token > newest.fencing_token
+        assert (await engine.acquire("later", ask(), Caller()))[0].fencing_token > other.fencing_token
+
+    run(scenario)
+
+
+def test_a_lease_kept_for_its_key_can_be_released_after_a_restart(run: Callable[[Scenario], None]) -> None:
+    async def scenario(house: House) -> None:
+        engine = await house.open()
+        held, _ = await engine.acquire("gpu", ask(key="k"), Caller())
+        engine.undelivered(held)
+        await engine.renew(held.lease_id, "search", None)
+        engine.undelivered(held)
+        await engine.stop()
+        engine = await house.open()
+        assert (await engine.release(held.lease_id, "search")).reason is None
+        assert gauges_of(engine).in_use == 0
+
+    run(scenario)
+
+
+def test_a_repeat_is_not_answered_before_its_lease_is_written(run: Callable[[Scenario], None]) -> None:
+    async def scenario(house: House) -> None:
+        engine = await house.open()
+        house.journal.full = True
+        calls = [asyncio.ensure_future(engine.acquire("gpu", ask(key="k"), Caller())) for _ in range(2)]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert [isinstance(answer, Refused) and answer.code for answer in answers] == ["engine-unavailable"] * 2
+
+    run(scenario)
+
+
+def test_a_class_that_is_deleted_while_somebody_waits_in_it_stops_nothing(run: Callable[[Scenario], None]) -> None:
+    async def scenario(house: House) -> None:
+        engine = await house.open()
+        held, _ = await engine.acquire("gpu", ask(), Caller())
+        waiting = asyncio.ensure_future(engine.acquire("gpu", ask(), Caller()))
+        await settle()
+        engine.configure({}, {"critical": 0}, None)
+        await engine.release(held.lease_id, "search")
+        assert (await waiting)[1]
+
+    run(scenario)
+
+
+def test_nothing_is_kept_of_waiters_that_are_gone(run: Callable[[Scenario], None]) -> None:
+    async def scenario(house: House) -> None:
+        engine = await house.open()
+        held, _ = await engine.acquire("gpu", ask(), Caller())
+        caller = Caller()
+        waiting = asyncio.ensure_future(engine.acquire("gpu", ask(key="k"), caller))
+        await settle()
+        waiter_id = engine.waiters("gpu", tenant=None, priority=None, offset=0, limit=9)[0].waiter_id
+        caller.left.set_result(None)
+        with pytest.raises(CallerGone):
+            await waiting
+        await engine.release(held.lease_id, "search")
+        lease, granted = await engine.acquire("gpu", ask(key="k"), Caller())
+        assert granted
+        assert engine.alive == 1
+        with pytest.raises(Refused, match="Nobody waits"):
+            engine.cancel(waiter_id)
+        await engine.release(lease.lease_id, "search")
+        assert engine.alive == 0
+
+    run(scenario)
+
+
+def test_a_grant_made_while_the_journal_went_down_is_not_answered(run: Callable[[Scenario], None]) -> None:
+    async def scenario(house: House) -> None:
+        engine = await house.open()
+        await engine.acquire("gpu", ask(ttl_s=0.05), Caller())
+        waiting = asyncio.ensure_future(engine.acquire("gpu", ask(), Caller()))
+        await settle()
+        house.journal.full = True
+        time.sleep(0.06)  # the lease is due in the same turn in which the journal fails
+        with pytest.raises(Refused) as refused:
+            await engine.acquire("gpu", ask(timeout_s=0), Caller())
+        assert refused.value.code in {"acquire-timeout", "engine-unavailable"}
+        with pytest.raises(Refused) as refused:
+            await waiting
+        assert refused.value.code == "engine-unavailable"
+        assert gauges_of(engine).in_use == 0
 
     run(scenario)

@@ -86,6 +86,7 @@ class Lease(Struct, array_like=True, tag=1, eq=False):
     ttl_us: int
     delivered: bool = False
     drop_us: int | None = None  # when an undelivered grant goes back (rule 14)
+    acquired_at_us: int = 0  # wall time of the grant (Unix µs), for people
 
 
 class End(Struct, frozen=True, array_like=True, tag=3, gc=False):
@@ -190,6 +191,9 @@ class Engine(Protocol):
 
     def pool_of(self, lease_id: str, tenant: str) -> PoolConfig:
         """The pool of a live lease. Raises `lease-not-found`, LeaseEnded."""
+
+    def priorities(self) -> list[str]:
+        """The priority classes, the most urgent first."""
 
     def rank(self, priority: str) -> int | None:
         """The rank of a priority class, None if there is no such class."""

@@ -92,6 +92,7 @@ class PoolCore:
         """When something will happen by itself, at the earliest; NEVER if nothing will."""
         due = self._held.dues.soonest
         if not self._queue.waiters:
+            self._culls.clear()
             return due
         if self._culls:
             return self._now
@@ -326,7 +327,7 @@ class PoolCore:
         tenant = self.tenants.get(lease.ask.tenant) or self._new_tenant(lease.ask.tenant)
         if not tenant.active:
             self._order.activate(tenant)
-        lease.delivered = True
+        lease.delivered, lease.drop_us = True, None
         self._hold(tenant, lease)
 
     # Leases
@@ -432,7 +433,7 @@ class PoolCore:
             self._weights = weights
         lowered = [tenant for tenant in self.tenants.values() if self._apply_share(tenant)]
         if ranks is not None:
-            self._order.ranks = dict(ranks)
+            self._order.ranks = {**self._order.ranks, **ranks}  # somebody may still wait in a class that was deleted
             for tenant in self.tenants.values():
                 for priority, queue in tenant.queues.items():
                     queue.rank = ranks.get(priority, queue.rank)
@@ -526,18 +527,22 @@ class PoolCore:
         """Permits in use less the sum over the leases: anything but 0 is a fault (rule 1)."""
         return self._held.drift()
 
-    def queue(self, limit: int) -> list[tuple[Waiter, int | None]]:
+    def queue(self, limit: int) -> Iterator[tuple[Waiter, int | None]]:
         """The waiters as they would be served if permits came free one by one: positions for the first `limit`.
 
         The rest follow by arrival, those who are passed over or absent last, without a position.
         """
         self._order.first(self._age())
         served = serving_order(self._order, self._age(), limit)
+        for place, waiter in enumerate(served, 1):
+            yield waiter, place
         placed = {waiter.waiter_id for waiter in served}
-        later: list[Waiter] = []
         last: list[Waiter] = []
         for waiter in self.waiters.values():
             if waiter.waiter_id not in placed:
-                stands = waiter.connected and waiter.tenant.entry is not None and len(served) == limit
-                (later if stands else last).append(waiter)
-        return [*((waiter, place) for place, waiter in enumerate(served, 1)), *((one, None) for one in later + last)]
+                if waiter.connected and waiter.tenant.entry is not None and len(served) == limit:
+                    yield waiter, None
+                else:
+                    last.append(waiter)
+        for waiter in last:
+            yield waiter, None

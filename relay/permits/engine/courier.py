@@ -10,9 +10,10 @@ from relay.permits.engine.base import End, Lease, Refused
 from relay.permits.engine.core import PoolCore
 from relay.permits.engine.ended import EndedLeases
 from relay.permits.engine.events import Ended, Granted, LeftCode
-from relay.permits.engine.journal import Fence, Journal, Record
+from relay.permits.engine.journal import Clock, Fence, Journal, Record
 from relay.permits.engine.ledger import Ledger
 from relay.permits.engine.timeline import NEVER
+from relay.permits.engine.views import WallClock
 from relay.permits.engine.waiting import Waiter
 from relay.telemetry.meters import Outcome, PoolMeter
 
@@ -30,16 +31,18 @@ class Slot:
 
 
 class Courier:
-    """Knows all pools, and which lease and which waiter is in which."""
+    """Knows all pools, and which lease is in which."""
 
-    def __init__(self, journal: Journal, sync: Literal["second", "always"], now: Callable[[], int]) -> None:
+    def __init__(
+        self, journal: Journal, sync: Literal["second", "always"], now: Callable[[], int], wall: WallClock
+    ) -> None:
         self.slots: dict[str, Slot] = {}
         self.leases: dict[str, Slot] = {}
-        self.waiters: dict[str, Slot] = {}
         self.ended = EndedLeases()
         self.fences: dict[str, int] = {}  # last fencing tokens of names whose pool is gone
         self.loop = asyncio.get_running_loop()
         self._now = now
+        self._wall = wall
         self.ledger = Ledger(
             journal,
             sync,
@@ -55,7 +58,6 @@ class Courier:
         for event in slot.core.take_events():
             if isinstance(event, Granted):
                 handed_over = True
-                self.waiters.pop(event.waiter.waiter_id, None)
                 self.record_grant(slot, event.lease, event.waiter.owner)
             elif isinstance(event, Ended):
                 self._lease_ended(slot, event.lease, event.end)
@@ -70,6 +72,7 @@ class Courier:
     def record_grant(self, slot: Slot, lease: Lease, future: asyncio.Future[Lease]) -> None:
         """A grant goes to the journal, and then to the call that waits on the future."""
         self.leases[lease.lease_id] = slot
+        lease.acquired_at_us = lease.acquired_us + self._wall.offset_us
         self.ledger.write(lease)
         self.ledger.grant(lease, future)
 
@@ -81,7 +84,6 @@ class Courier:
         self.ledger.write(end)
 
     def _waiter_left(self, slot: Slot, waiter: Waiter, code: LeftCode) -> None:
-        self.waiters.pop(waiter.waiter_id, None)
         outcome, detail, retry = _LEFT[code]
         ask = waiter.ask
         slot.meter.answered(ask.tenant, ask.priority, outcome, self._now() - waiter.enqueued_us)
@@ -137,7 +139,7 @@ class Courier:
 
     def _state(self) -> list[Record]:
         """All that a restart must know."""
-        records: list[Record] = [*self.ended.all()]
+        records: list[Record] = [Clock(self._now()), *self.ended.all()]
         fences = {**self.fences, **{name: slot.core.fencing for name, slot in self.slots.items()}}
         records += [Fence(pool, token) for pool, token in fences.items()]
         for slot in self.slots.values():
@@ -145,7 +147,7 @@ class Courier:
         return records
 
     async def stop(self) -> None:
-        """Ends the timers and closes the journal with the mark of a clean stop."""
+        """Ends the timers and closes the journal."""
         for slot in self.slots.values():
             if slot.timer is not None:
                 slot.timer.cancel()

@@ -2,7 +2,7 @@
 
 Every turn of the event loop that changed something writes one frame, before its answers go out. Segment N holds what
 came after snapshot N; when a segment has grown large, segment N + 1 begins and a thread writes snapshot N + 1.
-No asyncio, no pools: `memory.py` decides what is written and when.
+No asyncio, no pools: `ledger.py` decides when, `courier.py` what is written.
 """
 
 from __future__ import annotations
@@ -43,10 +43,9 @@ class Fence(Struct, frozen=True, array_like=True, tag=4):
 
 
 class Clock(Struct, frozen=True, array_like=True, tag=5):
-    """The engine's clock; `clean` if nothing was lost after it."""
+    """The engine's clock."""
 
     now_us: int
-    clean: bool = False
 
 
 # A lease that was granted (in a snapshot: that lives), its renewals, its end, and what outlives it.
@@ -68,10 +67,11 @@ class Recovered:
         self.ends: dict[str, End] = {}
         self.fences: dict[str, int] = {}
         self.now_us = 0
-        self.clean = True
+        self.empty = True  # a new data folder
 
     def apply(self, record: Record) -> None:
         """Takes one record over."""
+        self.empty = False
         if isinstance(record, Lease):
             self.leases[record.lease_id] = record
             self.fences[record.pool] = max(self.fences.get(record.pool, 0), record.fencing_token)
@@ -87,7 +87,6 @@ class Recovered:
             self.fences[record.pool] = max(self.fences.get(record.pool, 0), record.token)
         else:
             self.now_us = max(self.now_us, record.now_us)
-        self.clean = isinstance(record, Clock) and record.clean
 
 
 class Journal:
@@ -102,6 +101,8 @@ class Journal:
     def recover(self) -> Recovered:
         """Reads everything. Raises JournalRefused, naming the file, if it is of another format or damaged."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for part in self.folder.glob("*.part"):  # a snapshot that was never finished
+            part.unlink()
         state = Recovered()
         snapshots = self._numbers("snapshot")
         first = snapshots[-1] if snapshots else 0

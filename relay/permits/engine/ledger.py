@@ -104,11 +104,14 @@ class Ledger:
         self._scheduled = False
         grants, self._grants = self._grants, []
         others, self._others = self._others, []
+        if grants and not self.up:
+            self._refuse(grants)
+            grants = []
         if self._records:
             records, self._records = self._records, []
             try:
                 self._journal.write(records)
-            except OSError as error:
+            except Exception as error:  # whatever it is: what is not written is not given out
                 self._go_down(error, grants, others)
                 return False
             self._dirty = True
@@ -158,6 +161,8 @@ class Ledger:
         """Begins the next segment and writes the snapshot that it stands on."""
         async with self._disk:
             self.flush()
+            if self.up:
+                await asyncio.to_thread(self._journal.sync)
             self._journal.start_segment()
             self._recording = True
             await asyncio.to_thread(self._journal.write_snapshot, self._state())
@@ -173,17 +178,20 @@ class Ledger:
             self.up = True
             log.warning("The journal is written again.")
 
-    def _go_down(self, error: OSError, grants: list[Grant], others: list[asyncio.Future[None]]) -> None:
+    def _go_down(self, error: Exception, grants: list[Grant], others: list[asyncio.Future[None]]) -> None:
         log.error("The journal cannot be written (%s): no permit is given out until it can.", error)
         grants = grants + self._unsynced[0] + self._grants
         others = others + self._unsynced[1] + self._others
         self._unsynced, self._grants, self._others, self._records = ([], []), [], [], []
         self.up = self._recording = False
+        self._refuse(grants)
+        self._resolve([], others)
+
+    def _refuse(self, grants: list[Grant]) -> None:
         self._went_down([grant.lease for grant in grants])
         for grant in grants:
             if not grant.future.done():
                 grant.future.set_exception(unavailable())
-        self._resolve([], others)
 
     def _resolve(self, grants: list[Grant], others: list[asyncio.Future[None]]) -> None:
         for grant in grants:
@@ -196,10 +204,12 @@ class Ledger:
                 other.set_result(None)
 
     async def stop(self) -> None:
-        """Writes the mark of a clean stop."""
+        """Writes what is left, safe against a power cut."""
         if self.up:
-            self.write(Clock(self._now(), clean=True))
+            self.write(Clock(self._now()))
             self.flush()
+            if self._syncing is not None:
+                await self._syncing
             async with self._disk:
                 try:
                     await asyncio.to_thread(self._journal.sync)

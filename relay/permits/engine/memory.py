@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
+import time
 from collections.abc import Iterable, Mapping
 from itertools import count
 from random import Random
@@ -34,7 +36,11 @@ from relay.permits.engine.ledger import unavailable
 from relay.permits.engine.waiting import Waiter
 from relay.telemetry.meters import Meters
 
-FENCING_GAP = 1_000_000  # more than the grants of the one second that an unclean stop may lose
+log = logging.getLogger("relay.engine")
+
+# After a restart fencing tokens go on above the time in µs (as on Redis), and by more than the grants of the one second
+# that a power cut may lose: so they rise even if the data folder is an older copy of itself.
+FENCING_GAP = 1_000_000
 _ABSENT = object()  # owner of a waiter whose connection is lost
 
 
@@ -53,6 +59,7 @@ class MemoryEngine:
         self._rng = Random()
         self._wall = views.WallClock(clock)
         self._stopping = False
+        self._fence_floor = 0
         prefix, numbers = secrets.token_hex(5), count(1)
         self._new_id = lambda: prefix + str(next(numbers))
 
@@ -65,13 +72,14 @@ class MemoryEngine:
 
         Raises JournalRefused, OSError.
         """
-        self._wall.look()
-        self._courier = Courier(self._journal, self._sync, self.now)
+        self._courier = Courier(self._journal, self._sync, self.now, self._wall)
         self._ranks, self._weights = dict(ranks), dict(weights)
         found = await asyncio.to_thread(self._journal.recover)
         self.now.continue_from(found.now_us)
-        gap = 0 if found.clean else FENCING_GAP
-        self._courier.fences = {pool: token + gap for pool, token in found.fences.items()}
+        self._wall.look()
+        if not found.empty:
+            self._fence_floor = time.time_ns() // 1000
+        self._courier.fences = {pool: token + FENCING_GAP for pool, token in found.fences.items()}
         for end in found.ends.values():
             self._courier.ended.add(end)
         for config in pools.values():
@@ -104,13 +112,18 @@ class MemoryEngine:
         """Whether permits can be given out."""
         return self._courier.ledger.up and not self._stopping
 
+    @property
+    def alive(self) -> int:
+        """How many leases and waiters there are."""
+        return sum(len(slot.core.leases) + len(slot.core.waiters) for slot in self._courier.slots.values())
+
     def shut_down(self) -> None:
         """No new work: every waiter is answered `shutting-down`."""
         self._stopping = True
         self._courier.turn_away("shutting-down")
 
     async def stop(self) -> None:
-        """Ends timers and closes the journal with the mark of a clean stop."""
+        """Ends timers and closes the journal."""
         await self._courier.stop()
 
     # Acquire
@@ -131,12 +144,15 @@ class MemoryEngine:
         if not core.repeated:
             slot.meter.arrived(now)
         if isinstance(got, Waiter):
-            future = self._own(slot, got)
+            future = self._own(got)
             courier.carry(slot)
-            return await self._wait(got, future, caller), True
+            return await self._wait(slot, got, future, caller), True
         if isinstance(got, Existing):
             courier.carry(slot)
-            return got.lease, False
+            await courier.ledger.written()  # the first answer may still be on its way to the journal
+            if got.lease.lease_id not in courier.leases:
+                raise unavailable()
+            return self._checked(got.lease, caller), False
         future = courier.loop.create_future()
         courier.record_grant(slot, got, future)
         courier.carry(slot)
@@ -149,18 +165,17 @@ class MemoryEngine:
             raise CallerGone
         return lease
 
-    def _own(self, slot: Slot, waiter: Waiter) -> asyncio.Future[Lease]:
+    def _own(self, waiter: Waiter) -> asyncio.Future[Lease]:
         """Makes this call the one that the waiter's lease will go to (rule 14)."""
         if isinstance(waiter.owner, asyncio.Future) and not waiter.owner.done():
             waiter.owner.set_exception(Refused("superseded", "A repeat with the same Idempotency-Key took over."))
         future: asyncio.Future[Lease] = self._courier.loop.create_future()
         waiter.owner = future
-        self._courier.waiters[waiter.waiter_id] = slot
         return future
 
-    async def _wait(self, waiter: Waiter, future: asyncio.Future[Lease], caller: Caller) -> Lease:
+    async def _wait(self, slot: Slot, waiter: Waiter, future: asyncio.Future[Lease], caller: Caller) -> Lease:
         def left(_: Any) -> None:
-            self._caller_left(waiter, future)
+            self._caller_left(slot, waiter, future)
 
         watch = caller.watch()
         watch.add_done_callback(left)
@@ -170,16 +185,15 @@ class MemoryEngine:
             if future.done() and not future.cancelled() and future.exception() is None:
                 self.undelivered(future.result())
             else:
-                self._caller_left(waiter, future)
+                self._caller_left(slot, waiter, future)
             raise
         finally:
             watch.remove_done_callback(left)
         return self._checked(lease, caller)
 
-    def _caller_left(self, waiter: Waiter, future: asyncio.Future[Lease]) -> None:
+    def _caller_left(self, slot: Slot, waiter: Waiter, future: asyncio.Future[Lease]) -> None:
         """Rule 11. A grant of this very instant is found undelivered when its answer is due."""
-        slot = self._courier.waiters.get(waiter.waiter_id)
-        if slot is None or waiter.owner is not future:
+        if waiter.owner is not future or waiter.waiter_id not in slot.core.waiters:
             return
         waiter.owner = _ABSENT
         slot.core.disconnect(waiter.waiter_id, self.now())
@@ -224,9 +238,8 @@ class MemoryEngine:
         slot = self._slot_of(lease_id, tenant)
         try:
             lease = slot.core.renew(lease_id, tenant, ttl_us, self.now())
-        except Refused:
+        finally:
             self._courier.carry(slot)
-            raise
         self.delivered(lease)  # who renews it has had the answer
         self._courier.ledger.write(Renewal(lease_id, lease.ttl_us))
         self._courier.carry(slot)
@@ -237,8 +250,10 @@ class MemoryEngine:
         slot = self._courier.leases.get(lease_id)
         if slot is None:
             return Released(reason=self._how_it_ended(lease_id, tenant).reason)
-        released = slot.core.release(lease_id, tenant, self.now())
-        self._courier.carry(slot)
+        try:
+            released = slot.core.release(lease_id, tenant, self.now())
+        finally:
+            self._courier.carry(slot)
         await self._courier.ledger.written()
         return released
 
@@ -249,6 +264,10 @@ class MemoryEngine:
             return False
         revoked = slot.core.revoke(lease_id, self.now())
         self._courier.carry(slot)
+        if revoked:
+            log.info(
+                "lease %s of pool %s was revoked (%.200r)", lease_id, slot.core.config.name, reason
+            )
         await self._courier.ledger.written()
         return revoked
 
@@ -261,12 +280,13 @@ class MemoryEngine:
         return views.lease_view(lease, self.now(), self._wall)
 
     def cancel(self, waiter_id: str) -> None:
-        slot = self._courier.waiters.get(waiter_id)
-        found = slot is not None and slot.core.cancel(waiter_id, self.now())
-        if slot is not None:
-            self._courier.carry(slot)
-        if not found:
-            raise Refused("not-found", "Nobody waits under this id.")
+        for slot in self._courier.slots.values():
+            if waiter_id in slot.core.waiters:
+                found = slot.core.cancel(waiter_id, self.now())
+                self._courier.carry(slot)
+                if found:
+                    return
+        raise Refused("not-found", "Nobody waits under this id.")
 
     def _slot_of(self, lease_id: str, tenant: str | None) -> Slot:
         slot = self._courier.leases.get(lease_id)
@@ -301,6 +321,9 @@ class MemoryEngine:
         self._bring_up_to_now(slot)
         slot.core.find(lease_id, tenant)
         return slot.core.config
+
+    def priorities(self) -> list[str]:
+        return sorted(self._ranks, key=lambda name: (self._ranks[name], name))
 
     def rank(self, priority: str) -> int | None:
         return self._ranks.get(priority)
@@ -337,7 +360,7 @@ class MemoryEngine:
             ids=self._new_id,
             rng=self._rng,
             ended=self._courier.ended,
-            fencing=self._courier.fences.get(config.name, 0),
+            fencing=max(self._courier.fences.get(config.name, 0), self._fence_floor),
         )
         self._courier.slots[config.name] = Slot(core, self._meters.pool(config.name))
 

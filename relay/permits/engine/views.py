@@ -35,7 +35,7 @@ class WallClock:
 
 def lease_view(lease: Lease, now: int, wall: WallClock) -> LeaseAnswer:
     """A lease as the API answers it."""
-    ask, offset = lease.ask, wall.offset_us
+    ask = lease.ask
     return LeaseAnswer(
         lease.lease_id,
         lease.pool,
@@ -46,8 +46,8 @@ def lease_view(lease: Lease, now: int, wall: WallClock) -> LeaseAnswer:
         ask.metadata,
         lease.fencing_token,
         lease.waited_us / SECOND,
-        timestamp(lease.acquired_us + offset),
-        timestamp(lease.expires_us + offset),
+        timestamp(lease.acquired_at_us),
+        timestamp(lease.expires_us + wall.offset_us),
         max(0, lease.expires_us - now) / SECOND,
         lease.ttl_us / SECOND,
     )
@@ -88,8 +88,10 @@ def lease_views(core: PoolCore, now: int, wall: WallClock, wanted: Filter) -> li
 
 
 def waiter_views(core: PoolCore, now: int, wall: WallClock, wanted: Filter) -> list[WaiterView]:
-    """Waiters in serving order."""
-    return wanted.stretch(_waiter_views(core, now, wall, wanted))
+    """Waiters in serving order; no further than wanted."""
+    everybody = wanted.tenant is None and wanted.priority is None
+    exact = min(EXACT_POSITIONS, wanted.offset + wanted.limit) if everybody else EXACT_POSITIONS
+    return wanted.stretch(_waiter_views(core, now, wall, wanted, exact))
 
 
 def count_matches(core: PoolCore, wanted: Filter) -> int:
@@ -98,9 +100,9 @@ def count_matches(core: PoolCore, wanted: Filter) -> int:
     return sum(wanted.matches(ask) for ask in asks)
 
 
-def _waiter_views(core: PoolCore, now: int, wall: WallClock, wanted: Filter) -> Iterator[WaiterView]:
+def _waiter_views(core: PoolCore, now: int, wall: WallClock, wanted: Filter, exact: int) -> Iterator[WaiterView]:
     ahead = core.in_use - core.config.capacity  # permits that must come free before the next one is served
-    for waiter, position in core.queue(EXACT_POSITIONS):
+    for waiter, position in core.queue(exact):
         ahead += waiter.ask.permits
         if wanted.matches(waiter.ask):
             yield WaiterView(

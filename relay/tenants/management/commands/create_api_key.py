@@ -35,7 +35,9 @@ class Command(BaseCommand):
         except Problem as problem:
             raise CommandError(problem.detail, returncode=2) from None
         except (OperationalError, ProgrammingError) as error:
-            raise CommandError(f"The database is not ready ({error}). Run `manage.py migrate` first.") from None
+            raise CommandError(
+                f"The database is not ready ({error}). Start the relay once (make run), or check RELAY_DATA_DIR."
+            ) from None
         self.stdout.write(key)
 
 
