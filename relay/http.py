@@ -311,6 +311,10 @@ class Connection:
         step.close()
         return False
 
+    def dropped(self) -> bool:
+        """After the answer: whether the connection was lost before all of it was taken. Only uvicorn tells."""
+        return bool(getattr(getattr(self._receive, "__self__", None), "disconnected", False))
+
     def watch(self) -> asyncio.Task[None]:
         """A task that is done when the caller has left. End it with `close`."""
         if self._watch is None:

@@ -124,10 +124,10 @@ class PermitsApi:
             return None
         finally:
             connection.close()
-        return Reply(201 if granted else 200, self._encoded(lease), partial(self._sent, lease))
+        return Reply(201 if granted else 200, self._encoded(lease), partial(self._sent, lease, connection))
 
-    def _sent(self, lease: Lease, handed_over: bool) -> None:
-        if handed_over:
+    def _sent(self, lease: Lease, connection: Connection, handed_over: bool) -> None:
+        if handed_over and not connection.dropped():
             self._engine.delivered(lease)
         else:
             self._engine.undelivered(lease)

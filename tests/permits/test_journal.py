@@ -40,7 +40,7 @@ def test_leases_ends_fences_and_the_clock_come_back(tmp_path: Path) -> None:
     write(
         tmp_path,
         [grant(1), grant(2, token=9)],
-        [Renewal("lease-2", 30_000_000), End("lease-1", "gpu", "search", "released", 5000)],
+        [Renewal("lease-2", 30_000_000, 90_000_000), End("lease-1", "gpu", "search", "released", 5000)],
         [Clock(9000)],
     )
     state = read(tmp_path)
@@ -74,6 +74,39 @@ def test_damage_before_the_end_is_refused_by_name_and_place(tmp_path: Path) -> N
     path.write_bytes(bytes(data))
     with pytest.raises(JournalRefused, match=r"journal-000001 is damaged at byte 24"):
         read(tmp_path)
+
+
+@pytest.mark.parametrize("byte", range(24, 36))
+def test_a_flipped_bit_in_a_frames_head_is_damage_and_not_a_torn_end(tmp_path: Path, byte: int) -> None:
+    path = write(tmp_path, [grant(1)], [grant(2)], [grant(3)])
+    data = bytearray(path.read_bytes())
+    data[byte] ^= 0x40
+    path.write_bytes(bytes(data))
+    with pytest.raises(JournalRefused, match="damaged at byte 24"):
+        read(tmp_path)
+
+
+def test_a_segment_that_is_missing_or_emptied_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, [grant(1)])
+    journal = Journal(tmp_path)
+    journal.recover()
+    journal.start_segment()
+    journal.close()
+    path.write_bytes(b"")
+    with pytest.raises(JournalRefused, match="journal-000001"):
+        read(tmp_path)
+    path.unlink()
+    with pytest.raises(JournalRefused, match="journal-000001 is missing"):
+        read(tmp_path)
+    (tmp_path / "journal-000002").unlink()
+    with pytest.raises(JournalRefused, match="journal-000001 is missing"):
+        read(tmp_path)
+
+
+def test_files_of_other_names_are_left_alone(tmp_path: Path) -> None:
+    write(tmp_path, [grant(1)])
+    (tmp_path / "journal-²").write_bytes(b"x")
+    assert list(read(tmp_path).leases) == ["lease-1"]
 
 
 def test_an_unknown_format_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -423,3 +423,14 @@ def test_a_grant_made_while_the_journal_went_down_is_not_answered(run: Callable[
         assert gauges_of(engine).in_use == 0
 
     run(scenario)
+
+
+def test_a_restart_shortens_no_promise(run: Callable[[Scenario], None]) -> None:
+    async def scenario(house: House) -> None:
+        engine = await house.open()
+        held, _ = await engine.acquire("gpu", ask(ttl_s=3600), Caller())
+        await engine.renew(held.lease_id, "search", SECOND)
+        engine = await house.open()
+        assert engine.lease(held.lease_id, "search").expires_in_s > 3500
+
+    run(scenario)

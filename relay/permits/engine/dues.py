@@ -4,12 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import inf
+from typing import Protocol
 
-from relay.permits.engine.waiting import TenantQueue
 from relay.telemetry.gauges import Holder
 
 
-def dues(tenants: Iterable[TenantQueue], capacity: int) -> dict[str, float]:
+class Claim(Protocol):
+    """What a tenant holds of a pool, may have of it, and whether it waits for more."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def weight(self) -> float: ...
+    @property
+    def in_use(self) -> int: ...
+    @property
+    def waiting(self) -> int: ...
+    @property
+    def limit(self) -> int | None: ...
+    @property
+    def guarantee(self) -> int: ...
+    @property
+    def active(self) -> bool: ...
+
+
+def dues(tenants: Iterable[Claim], capacity: int) -> dict[str, float]:
     """Each active tenant's due permits: the capacity by weight, none more than it wants or may have; first guarantees.
 
     Who has waiters wants all that it can get; who has none wants what it holds. O(tenants log tenants).
@@ -27,12 +46,12 @@ def dues(tenants: Iterable[TenantQueue], capacity: int) -> dict[str, float]:
     return _with_guarantees(active, wants, due, capacity)
 
 
-def _most(tenant: TenantQueue) -> float:
+def _most(tenant: Claim) -> float:
     return inf if tenant.limit is None else tenant.limit
 
 
 def _with_guarantees(
-    active: list[TenantQueue], wants: Mapping[str, float], due: dict[str, float], capacity: int
+    active: list[Claim], wants: Mapping[str, float], due: dict[str, float], capacity: int
 ) -> dict[str, float]:
     """Raises dues below a wanted guarantee to it, and takes that from the others in proportion."""
     floors = {tenant.name: min(tenant.guarantee, wants[tenant.name]) for tenant in active}
@@ -44,7 +63,7 @@ def _with_guarantees(
     return {name: raised.get(name, value * left / rest if rest else 0.0) for name, value in due.items()}
 
 
-def furthest_over(tenants: Iterable[TenantQueue], capacity: int) -> Holder | None:
+def furthest_over(tenants: Iterable[Claim], capacity: int) -> Holder | None:
     """The tenant that holds the most above its due, or else simply the most; None if nobody holds anything."""
     holding = [tenant for tenant in tenants if tenant.active]
     if not any(tenant.in_use for tenant in holding):

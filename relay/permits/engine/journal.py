@@ -24,7 +24,9 @@ log = logging.getLogger("relay.journal")
 FORMAT = 1
 _MAGIC = b"token-relay journal "
 _HEADER = _MAGIC + b"%03d\n" % FORMAT
-_FRAME = struct.Struct("<II")  # length and crc32 of the payload
+_FRAME = struct.Struct("<II")  # length and crc32 of the payload, then the crc32 of these two
+_CHECK = struct.Struct("<I")
+_HEAD_BYTES = _FRAME.size + _CHECK.size
 _SNAPSHOT_CHUNK = 1000  # records a frame
 
 
@@ -33,6 +35,7 @@ class Renewal(Struct, frozen=True, array_like=True, tag=2):
 
     lease_id: str
     ttl_us: int
+    expires_us: int
 
 
 class Fence(Struct, frozen=True, array_like=True, tag=4):
@@ -77,8 +80,9 @@ class Recovered:
             self.fences[record.pool] = max(self.fences.get(record.pool, 0), record.fencing_token)
             self.now_us = max(self.now_us, record.acquired_us)
         elif isinstance(record, Renewal):
-            if record.lease_id in self.leases:
-                self.leases[record.lease_id].ttl_us = record.ttl_us
+            lease = self.leases.get(record.lease_id)
+            if lease is not None:
+                lease.ttl_us, lease.expires_us = record.ttl_us, record.expires_us
         elif isinstance(record, End):
             self.leases.pop(record.lease_id, None)
             self.ends[record.lease_id] = record
@@ -109,10 +113,13 @@ class Journal:
         self._number = first
         if snapshots:
             self._replay(self._path("snapshot", first), state, whole=True)
-        for number in self._numbers("journal"):
-            if number >= first:
-                self._replay(self._path("journal", number), state)
-                self._number = number
+        segments = [number for number in self._numbers("journal") if number >= first]
+        wanted = range(first or 1, segments[-1] + 1) if segments else range(first, first + len(snapshots[-1:]))
+        for number in wanted:
+            if number not in segments:
+                raise JournalRefused(f"{self._path('journal', number)} is missing; restore the whole data folder.")
+            self._replay(self._path("journal", number), state, last=number == segments[-1])
+            self._number = number
         return state
 
     def start_segment(self) -> None:
@@ -176,12 +183,12 @@ class Journal:
 
     def _numbers(self, kind: str) -> list[int]:
         names = (path.name.rpartition("-") for path in self.folder.glob(f"{kind}-*"))
-        return sorted(int(number) for _, _, number in names if number.isdigit())
+        return sorted(int(number) for _, _, number in names if number.isascii() and number.isdigit())
 
-    def _replay(self, path: Path, state: Recovered, *, whole: bool = False) -> None:
+    def _replay(self, path: Path, state: Recovered, *, whole: bool = False, last: bool = False) -> None:
         data = path.read_bytes()
         if not data.startswith(_HEADER):
-            if len(data) < len(_HEADER) and not whole:
+            if last and _HEADER.startswith(data):
                 return  # the segment was being begun
             if data.startswith(_MAGIC):
                 version = data[len(_MAGIC) : len(_MAGIC) + 3].decode(errors="replace").lstrip("0")
@@ -193,24 +200,21 @@ class Journal:
 
 
 def _frames(path: Path, data: bytes, whole: bool) -> Iterator[bytes]:
-    """The payloads. A torn last frame is normal after a kill; damage before it is not."""
+    """The payloads. A torn last frame is normal after a kill or a power cut; damage before it is not."""
     at, end = len(_HEADER), len(data)
     while at < end:
-        start = at + _FRAME.size
-        torn = start > end
+        start = at + _HEAD_BYTES
+        torn = start > end or not data[at:].strip(b"\0")  # cut off, or blocks that a power cut left empty
         if not torn:
             length, checksum = _FRAME.unpack_from(data, at)
-            torn = start + length > end or not length
-        if torn:
-            if whole:
+            (check,) = _CHECK.unpack_from(data, at + _FRAME.size)
+            if crc32(data[at : at + _FRAME.size]) != check:
                 break
+            torn = start + length > end
+        if torn and not whole:
             log.warning("%s: the last %d bytes were not written whole and are left out", path.name, end - at)
             return
-        payload = data[start : start + length]
-        if crc32(payload) != checksum:
-            if start + length == end and not whole:
-                log.warning("%s: the last frame was not written whole and is left out", path.name)
-                return
+        if torn or crc32(payload := data[start : start + length]) != checksum:
             break
         yield payload
         at = start + length
@@ -220,7 +224,8 @@ def _frames(path: Path, data: bytes, whole: bool) -> Iterator[bytes]:
 
 def _framed(records: list[Record]) -> bytes:
     payload = _encode(records)
-    return _FRAME.pack(len(payload), crc32(payload)) + payload
+    head = _FRAME.pack(len(payload), crc32(payload))
+    return head + _CHECK.pack(crc32(head)) + payload
 
 
 def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:

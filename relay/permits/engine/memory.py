@@ -94,7 +94,7 @@ class MemoryEngine:
         if slot is None:  # its pool was deleted while the service was down
             courier.ended.add(End(lease.lease_id, lease.pool, lease.ask.tenant, "revoked", now))
             return
-        lease.expires_us = now + lease.ttl_us
+        lease.expires_us = max(lease.expires_us, now + lease.ttl_us)  # a promise that reached further still holds
         most = slot.core.config.max_lease_us
         if most is not None:
             lease.expires_us = min(lease.expires_us, lease.acquired_us + most)
@@ -228,9 +228,10 @@ class MemoryEngine:
         return unavailable()
 
     def malformed(self, pool: str, tenant: str) -> None:
-        slot = self._slot(pool)
-        slot.meter.arrived()
-        slot.meter.answered(tenant, slot.core.config.default_priority, "error", 0)
+        slot = self._courier.slots.get(pool)
+        if slot is not None:  # else it was deleted while the body came
+            slot.meter.arrived()
+            slot.meter.answered(tenant, slot.core.config.default_priority, "error", 0)
 
     # Leases
 
@@ -241,7 +242,7 @@ class MemoryEngine:
         finally:
             self._courier.carry(slot)
         self.delivered(lease)  # who renews it has had the answer
-        self._courier.ledger.write(Renewal(lease_id, lease.ttl_us))
+        self._courier.ledger.write(Renewal(lease_id, lease.ttl_us, lease.expires_us))
         self._courier.carry(slot)
         await self._courier.ledger.written()
         return lease
@@ -265,9 +266,7 @@ class MemoryEngine:
         revoked = slot.core.revoke(lease_id, self.now())
         self._courier.carry(slot)
         if revoked:
-            log.info(
-                "lease %s of pool %s was revoked (%.200r)", lease_id, slot.core.config.name, reason
-            )
+            log.info("lease %s of pool %s was revoked (%.200r)", lease_id, slot.core.config.name, reason)
         await self._courier.ledger.written()
         return revoked
 
