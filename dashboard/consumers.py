@@ -10,11 +10,14 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
+from dashboard.sessions import SessionWatch
 from relay import runtime
 
 NOT_LOGGED_IN = 4401
 BAD_ORIGIN = 4403
 TRY_AGAIN = 1013
+
+watch = SessionWatch()
 
 
 class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
@@ -34,6 +37,10 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
             await self.close(NOT_LOGGED_IN)
         else:
             self._pump = asyncio.ensure_future(self._stream())
+            watch.add(self.scope["session"].session_key, self._session_ended)
+
+    async def _session_ended(self) -> None:
+        await self.close(NOT_LOGGED_IN)
 
     async def _stream(self) -> None:
         try:
@@ -56,6 +63,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
 
     async def disconnect(self, code: int) -> None:
         """Ends the stream."""
+        watch.remove(self._session_ended)
         if self._pump is not None:
             self._pump.cancel()
             await asyncio.gather(self._pump, return_exceptions=True)

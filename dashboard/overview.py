@@ -1,15 +1,18 @@
-"""What the overview says: the verdict, the totals, and each pool's picture."""
+"""What the overview says: the verdict, the totals, and each pool's line of cause. `static/dashboard/says.js` says the same."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from dashboard.format import duration, percent, rate, whole
 from dashboard.live import PoolLine, Snapshot
+from dashboard.words import Phrases, phrases, say
 from relay.telemetry.health import ACT, WATCH
+
+OUT_OF_SERVICE = ("paused", "draining")
+_MINUTE = 12  # steps of 5 s
 
 
 @dataclass(frozen=True)
@@ -36,108 +39,138 @@ class Verdict:
 
 
 def verdict(pools: list[PoolLine]) -> Verdict:
-    """The state of everything in words."""
-    act = [pool for pool in pools if pool.health in ACT]
-    watch = [pool for pool in pools if pool.health in WATCH]
+    """The state of everything in words. The pools come worst first."""
     if not pools:
         lede = _("A pool is a number of permits that callers share.")
         return Verdict("", _("No pool yet"), lede, _("Overview"), "")
+    words = phrases()
+    act = [pool for pool in pools if pool.health in ACT]
+    watch = [pool for pool in pools if pool.health in WATCH]
     if not act and not watch:
-        return _calm(pools)
+        return Verdict("", _calm(pools, words), _lede(pools, words), say(words, "title"), "")
     worst = (act or watch)[0]
     more = len(act) + len(watch) - 1
-    words = _verb(worst)
+    heading = say(words, worst.health)
     if more:
-        words += _(". ") + ngettext("One more needs watching", "%(more)s more need watching", more) % {"more": more}
-    title = ngettext("%(count)s starving", "%(count)s starving", len(act)) if act else _("%(count)s to watch")
-    return Verdict(
-        worst.name, words, _lede(pools), title % {"count": len(act or watch)}, "is-act" if act else "is-watch"
-    )
+        heading += say(words, "join") + say(words, "more", more, more=more)
+    count = len(act or watch)
+    title = say(words, "title-act" if act else "title-watch", count, count=count)
+    return Verdict(worst.name, heading, _lede(pools, words), title, "is-act" if act else "is-watch")
 
 
-def _verb(pool: PoolLine) -> str:
-    if pool.health == "starving":
-        return _("is starving")
-    return _("is shrinking") if pool.health == "shrinking" else _("has a queue")
+def _calm(pools: list[PoolLine], words: Phrases) -> str:
+    off = sum(pool.health in OUT_OF_SERVICE for pool in pools)
+    at_rest = all(pool.health in ("idle", *OUT_OF_SERVICE) for pool in pools)
+    heading = say(words, "rest" if at_rest else "flows")
+    return heading + say(words, "join") + say(words, "off", off, off=off) if off else heading
 
 
-def _calm(pools: list[PoolLine]) -> Verdict:
-    off = sum(pool.health in ("paused", "draining") for pool in pools)
-    at_rest = all(pool.health in ("idle", "paused", "draining") for pool in pools)
-    words = _("Nothing is asked for") if at_rest else _("Everything flows")
-    if off:
-        words += _(". ") + ngettext("One pool is out of service", "%(off)s pools are out of service", off) % {
-            "off": off
-        }
-    return Verdict("", words, _lede(pools), _("Overview"), "")
-
-
-def _lede(pools: list[PoolLine]) -> str:
+def _lede(pools: list[PoolLine], words: Phrases) -> str:
     timeouts = sum(pool.timeouts for pool in pools)
     oldest = max((pool.oldest_wait_s for pool in pools if pool.waiting), default=0.0)
     parts = []
     if timeouts:
-        parts.append(
-            ngettext(
-                "One caller gave up in the last minute.", "%(count)s callers gave up in the last minute.", timeouts
-            )
-            % {"count": whole(timeouts)}
-        )
+        parts.append(say(words, "gave-up", timeouts, count=whole(timeouts)))
     if oldest:
-        figures, unit = duration(oldest)
-        parts.append(_("The oldest has waited %(time)s.") % {"time": f"{figures} {unit}"})
-    return " ".join(parts) or _("Nobody waits.")
+        parts.append(say(words, "oldest", time=" ".join(duration(oldest))))
+    return " ".join(parts) or say(words, "nobody")
 
 
 def totals(snapshot: Snapshot) -> list[Total]:
     """The six facts of the strip. Rates and averages are over the last 60 s."""
-    pools = snapshot.pools
+    pools, words = snapshot.pools, phrases()
+    qps = sum(pool.qps for pool in pools)
     grants = sum(pool.grants for pool in pools)
     waited = sum((pool.average_wait_s or 0) * pool.grants for pool in pools)
     average, average_unit = duration(waited / grants if grants else None)
     in_use, capacity = sum(pool.in_use for pool in pools), sum(pool.capacity for pool in pools)
     timeouts = sum(pool.timeouts for pool in pools)
+    hits = snapshot.tokens["hit_rate"]
+    qps_note, wait_note = _notes_of_before(pools, qps, words)
     return [
-        Total("qps", _("Queries per second"), rate(sum(pool.qps for pool in pools)), _("/s"), _("over the last 60 s")),
-        Total("average", _("Average wait"), average, average_unit, _("of grants, over the last 60 s")),
-        Total("in-use", _("Permits in use"), whole(in_use), f"/ {whole(capacity)}", _full(pools)),
-        Total("waiting", _("Waiting"), whole(sum(pool.waiting for pool in pools)), "", _most_waiting(pools)),
+        Total("qps", _("Queries per second"), rate(qps), _("/s"), qps_note),
+        Total("average", _("Average wait"), average, average_unit, wait_note),
         Total(
-            "timeouts", _("Timeouts"), whole(timeouts), _("/min"), _("in the last 60 s"), "is-act" if timeouts else ""
+            "in-use", _("Permits in use"), whole(in_use), f"/ {whole(capacity)}", _full(pools, in_use, capacity, words)
+        ),
+        Total("waiting", _("Waiting"), whole(sum(pool.waiting for pool in pools)), "", _most_waiting(pools, words)),
+        Total(
+            "timeouts",
+            _("Timeouts"),
+            whole(timeouts),
+            _("/min"),
+            _most_timeouts(pools, words),
+            "is-act" if timeouts else "",
         ),
         Total(
             "hits",
             _("Token cache hits"),
-            percent(snapshot.tokens["hit_rate"]),
-            "" if snapshot.tokens["hit_rate"] is None else "%",
-            _("%(rate)s tokens/s") % {"rate": rate(snapshot.tokens["tokens_s"])},
+            percent(hits),
+            "" if hits is None else "%",
+            say(words, "tokens", rate=rate(snapshot.tokens["tokens_s"])),
         ),
     ]
 
 
-def _full(pools: list[PoolLine]) -> str:
+def before(pools: list[PoolLine]) -> tuple[float, float | None] | None:
+    """QPS and average wait (s) in the minute that began 5 minutes ago; None where nothing is known of it."""
+    known, qps, waited, weight = False, 0.0, 0.0, 0.0
+    for pool in pools:
+        rates = [value for value in pool.qps_steps[:_MINUTE] if value is not None]
+        known = known or bool(rates)
+        qps += sum(rates) / len(rates) if rates else 0.0
+        for value, wait in zip(pool.qps_steps[:_MINUTE], pool.wait_steps[:_MINUTE], strict=True):
+            if value and wait is not None:
+                waited, weight = waited + wait * value, weight + value
+    return (qps, waited / weight if weight else None) if known else None
+
+
+def _notes_of_before(pools: list[PoolLine], qps: float, words: Phrases) -> tuple[str, str]:
+    past = before(pools)
+    plain = say(words, "window")
+    if past is None:
+        return plain, plain
+    rate_before, wait_before = past
+    qps_note = plain
+    if rate_before:
+        change = round((qps / rate_before - 1) * 100)
+        key = "above" if change > 0 else "below" if change < 0 else "same"
+        qps_note = say(words, key, percent=whole(abs(change)))
+    wait_note = plain if wait_before is None else say(words, "before", time=" ".join(duration(wait_before)))
+    return qps_note, wait_note
+
+
+def _full(pools: list[PoolLine], in_use: int, capacity: int, words: Phrases) -> str:
     full = sum(pool.in_use >= pool.capacity for pool in pools)
-    if not full:
-        return _("no pool is full")
-    return ngettext("one pool is full", "%(full)s pools are full", full) % {"full": full}
+    share = f"{100 * in_use / capacity:.0f}" if capacity else "0"
+    return say(words, "full", full, percent=share, full=full) if full else say(words, "none-full", percent=share)
 
 
-def _most_waiting(pools: list[PoolLine]) -> str:
+def _most_waiting(pools: list[PoolLine], words: Phrases) -> str:
     most = max(pools, key=lambda pool: pool.waiting, default=None)
     if most is None or not most.waiting:
-        return _("nobody waits")
-    return _("%(count)s of them in %(pool)s") % {"count": whole(most.waiting), "pool": most.name}
+        return say(words, "nobody-waits")
+    return say(words, "of-them", count=whole(most.waiting), pool=most.name)
+
+
+def _most_timeouts(pools: list[PoolLine], words: Phrases) -> str:
+    most = max(pools, key=lambda pool: pool.timeouts, default=None)
+    if most is None or not most.timeouts:
+        return say(words, "no-timeouts")
+    return say(words, "timeouts", count=whole(most.timeouts), pool=most.name)
 
 
 def why(pool: PoolLine) -> tuple[str, str]:
     """A row's line of cause: who (may be empty), and what."""
+    words = phrases()
     if pool.health == "shrinking":
-        return "", _("%(count)s over its new size, none evicted") % {"count": whole(pool.over_limit)}
+        return "", say(words, "over", count=whole(pool.over_limit))
     if pool.health == "paused":
-        return "", _("No new grants; leases renew and release")
+        return "", say(words, "paused")
     if pool.health == "draining":
-        return "", _("%(count)s permits still held") % {"count": whole(pool.in_use)}
-    if pool.health in ("starving", "queuing") and pool.top_tenant:
-        held = {"count": whole(pool.top_permits), "capacity": whole(pool.capacity)}
-        return pool.top_tenant, _("holds %(count)s of %(capacity)s") % held
+        return "", say(words, "left", pool.in_use, count=whole(pool.in_use))
+    if pool.health in ("starving", "queuing") and pool.most is not None:
+        most = pool.most
+        held = {"count": whole(most.in_use), "capacity": whole(pool.capacity), "due": whole(most.due)}
+        return most.tenant, say(words, "over-share" if most.in_use > most.due else "holds", **held)
     return "", ""

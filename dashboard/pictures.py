@@ -12,24 +12,27 @@ _LOG_FLOOR_S, _LOG_DECADES = 0.001, 4  # one scale for every row: 1 ms to 10 s
 
 @dataclass(frozen=True)
 class Meter:
-    """Permits held of capacity, in percent of the bar. Above the capacity the bar is what is held."""
+    """Permits held of capacity, in percent of the bar. Above the capacity the bar is what is held. What is "" is not drawn."""
 
     use: str
     ground: str
     over: str
     cell: str
+    due: str = ""
 
     @classmethod
-    def of(cls, in_use: int, capacity: int) -> Meter:
-        """The bar of a pool; `cell` is empty where permits are too many to draw each."""
+    def of(cls, in_use: int, capacity: int, due: int = 0) -> Meter:
+        """The bar of a pool; no `cell` where permits are too many to draw each. `due` is where the tick stands."""
         whole = max(in_use, capacity)
         held = min(in_use, capacity)
-        cell = f"{100 / capacity:.3f}%" if capacity <= MAX_CELLS and in_use <= capacity else ""
-        return cls(_percent(held, whole), _percent(capacity, whole), _percent(in_use - held, whole), cell)
+        cell = _percent(1, capacity) if capacity <= MAX_CELLS and in_use <= capacity else ""
+        over = _percent(in_use - held, whole) if in_use > held else ""
+        tick = _percent(due, whole) if 0 < due < whole else ""
+        return cls(_percent(held, whole), _percent(capacity, whole), over, cell, tick)
 
 
 def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.3f}%"
+    return f"{100 * part / whole:.3f}".rstrip("0").rstrip(".") + "%"
 
 
 def spark(values: list[float | None], *, log: bool) -> tuple[str, str]:
@@ -44,7 +47,7 @@ def spark(values: list[float | None], *, log: bool) -> tuple[str, str]:
             pen = "M"
             continue
         share = _log_share(value) if log else value / top
-        line.append(f"{pen}{_x(index, len(values)):.1f} {HEIGHT - 1 - (HEIGHT - 3) * share:.1f}")
+        line.append(f"{pen}{_x(index, len(values)):.1f} {HEIGHT - 1 - (HEIGHT - 3) * share:.1f}".replace(".0", ""))
         pen = "L"
     dot = "" if values[-1] is None else f"M{line[-1][1:]}h0"
     return "".join(line), dot

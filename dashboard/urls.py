@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import include, path
 
-from dashboard import views
+from dashboard import people, views
 
 urlpatterns = [
     path("", views.overview, name="overview"),
     path("pools/", views.new_pool, name="new-pool"),
-    path("pools/<str:pool>/capacity/", views.resize, name="resize"),
-    path("login/", views.sign_in, name="login"),
-    path("logout/", views.sign_out, name="logout"),
-    path("theme/", views.theme, name="theme"),
+    path("pools/-/", views.change_pools, name="change-pools"),  # "-" is no pool's name
+    path("pools/<str:pool>/", include("dashboard.pool.urls")),
+    path("login/", people.sign_in, name="login"),
+    path("logout/", people.sign_out, name="logout"),
+    path("password/", people.password, name="password"),
+    path("theme/", people.theme, name="theme"),
 ]

@@ -14,7 +14,6 @@ import pytest
 from tests.postgres_server import PostgresServer, find_postgres
 from tests.relay_server import RelayServer
 
-
 PASSWORD = "a password for tests"
 
 

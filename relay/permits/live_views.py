@@ -11,9 +11,10 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from relay.api import ApiView, listed, offset_page, read_nothing, visible_tenant
+from relay.api import ApiView, actor, listed, offset_page, read_nothing, visible_tenant
 from relay.http import invalid
 from relay.openapi import LIST_QUERY, documented, list_of, ref
+from relay.permits import acts
 from relay.permits.config import find_pool
 from relay.permits.live import on_loop, waiter_answer
 from relay.tenants.changes import changes_of
@@ -113,7 +114,7 @@ class RevokeView(ApiView):
     def post(self, request: Request, id: str) -> Response:  # noqa: A002 - the name in the path
         """Revokes a lease."""
         reason = read_nothing(request)
-        return Response({"revoked": on_loop(lambda runtime: runtime.engine.revoke(id, reason))})
+        return Response({"revoked": acts.revoke(id, actor=actor(request), reason=reason)})
 
 
 class CancelView(ApiView):
@@ -129,6 +130,6 @@ class CancelView(ApiView):
     )
     def post(self, request: Request, id: str) -> Response:  # noqa: A002 - the name in the path
         """Cancels a waiter."""
-        read_nothing(request)
-        on_loop(lambda runtime: runtime.engine.cancel(id))
+        reason = read_nothing(request)
+        acts.cancel(id, actor=actor(request), reason=reason)
         return Response({"cancelled": True})

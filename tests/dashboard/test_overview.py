@@ -12,8 +12,9 @@ from dashboard.attempts import MAX_BY_ADDRESS, MAX_BY_NAME, WINDOW_S, Attempts
 from dashboard.live import PoolLine, Snapshot, columns
 from dashboard.overview import totals, verdict, why
 from dashboard.pictures import Meter, spark
+from relay.telemetry.gauges import Holder
 
-CALM = PoolLine("gpu", 8, 3, 0, 0, 0.0, "flowing", 12.0, 0.004, 0, 720, "search", 3, [], [])
+CALM = PoolLine("gpu", 8, 3, 0, 0, 0.0, "flowing", 12.0, 0.004, 0, 720, 0, [], Holder("search", 3, 3), [], [])
 
 
 def line(name: str = "gpu", **fields: Any) -> PoolLine:
@@ -84,8 +85,23 @@ def test_totals_weigh_the_average_wait_by_grants() -> None:
     assert found["hits"] == ("–", "")
 
 
+def test_the_notes_compare_with_five_minutes_ago() -> None:
+    steps: list[float | None] = [10.0] * 60
+    waits: list[float | None] = [0.2] * 60
+    snapshot = Snapshot(
+        [line(qps=12.0, qps_steps=steps, wait_steps=waits)], {"hit_rate": 0.5, "tokens_s": 0.0}, "memory"
+    )
+    notes = {total.key: total.note for total in totals(snapshot)}
+    assert notes["qps"] == "in 60 s; 20 % above 5 min ago"
+    assert notes["average"] == "in 60 s; 200 ms 5 min ago"
+    assert notes["in-use"] == "38 %, no pool full"
+
+
 def test_the_cause_names_the_tenant_that_holds_most() -> None:
-    assert why(line(health="starving", top_tenant="eval", top_permits=6)) == ("eval", "holds 6 of 8")
+    over = line(health="starving", most=Holder("eval", 6, 2))
+    assert why(over) == ("eval", "holds 6 of 8, its share is 2")
+    assert why(line(health="queuing", most=Holder("eval", 6, 6))) == ("eval", "holds 6 of 8")
+    assert why(line(health="queuing", most=None)) == ("", "")
     assert why(line(health="shrinking", over_limit=5)) == ("", "5 over its new size, none evicted")
     assert why(line()) == ("", "")
 
@@ -116,8 +132,9 @@ def test_rates_read_as_people_write_them(value: float, text: str) -> None:
 
 
 def test_a_bar_holds_only_what_uses_capacity() -> None:
-    assert Meter.of(6, 8) == Meter("75.000%", "100.000%", "0.000%", "12.500%")
-    assert Meter.of(10, 8) == Meter("80.000%", "80.000%", "20.000%", "")
+    assert Meter.of(6, 8) == Meter("75%", "100%", "", "12.5%")
+    assert Meter.of(10, 8) == Meter("80%", "80%", "20%", "")
+    assert (Meter.of(6, 8, 2).due, Meter.of(6, 8, 8).due) == ("25%", "")
     assert Meter.of(3, 25).cell == ""
 
 

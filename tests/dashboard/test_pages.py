@@ -8,28 +8,24 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from dashboard import views
+from dashboard import people
 from dashboard.attempts import MAX_BY_NAME, Attempts
 from relay.permits.models import Pool
 from relay.tenants.models import Change
 
 pytestmark = pytest.mark.django_db
 
+FETCH = {"X-Requested-With": "fetch"}
+
 
 @pytest.fixture(autouse=True)
 def _fresh_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "attempts", Attempts())
+    monkeypatch.setattr(people, "attempts", Attempts())
 
 
 @pytest.fixture
 def operator(client: Client) -> Iterator[Client]:
     client.force_login(User.objects.create_superuser("mara", "", "a long password"))
-    return client
-
-
-@pytest.fixture
-def viewer(client: Client) -> Iterator[Client]:
-    client.force_login(User.objects.create_user("vic", "", "a long password"))
     return client
 
 
@@ -75,6 +71,22 @@ def test_after_five_wrong_passwords_even_the_right_one_must_wait(client: Client)
     assert int(response.headers["Retry-After"]) > 200  # type: ignore[attr-defined]
 
 
+def test_the_admin_site_has_no_sign_in_of_its_own(client: Client) -> None:
+    assert client.get("/admin/", follow=True).redirect_chain[-1] == ("/login/?next=%2Fadmin%2F", 302)
+    client.force_login(User.objects.create_user("vic", "", "a long password"))
+    assert client.get("/admin/", follow=True).status_code == 403
+
+
+def test_a_password_is_changed_by_who_knows_the_old_one(operator: Client) -> None:
+    new = {"new": "quite another word", "again": "quite another word"}
+    assert operator.post("/password/", {"old": "wrong", **new}).status_code == 400
+    assert operator.post("/password/", {"old": "a long password", **new}).status_code == 302
+    assert operator.get("/password/").status_code == 200
+    assert User.objects.get().check_password("quite another word")
+    change = Change.objects.get()
+    assert (change.kind, change.name, change.action, change.after) == ("person", "mara", "password", None)
+
+
 def test_signing_out_needs_a_post(operator: Client) -> None:
     assert operator.get("/logout/").status_code == 405
     assert operator.post("/logout/").headers["Location"] == "/login/"
@@ -115,36 +127,63 @@ def test_a_pool_made_by_form_is_a_change_by_this_person(operator: Client) -> Non
 @pytest.mark.parametrize(
     ("form", "capacity"),
     [
-        ({"by": "1", "shown": "8", "capacity": "8"}, 9),
-        ({"by": "-1", "shown": "8", "capacity": "8"}, 7),
-        ({"shown": "8", "capacity": "20"}, 20),
+        ({"act": "more:gpu", "size:gpu:1:8": "8"}, 9),
+        ({"act": "less:gpu", "size:gpu:1:8": "8"}, 7),
+        ({"act": "set", "size:gpu:1:8": "20"}, 20),
+        ({"act": "percent", "pool": "gpu", "percent": "-10", "size:gpu:1:8": "8"}, 7),
+        ({"act": "percent", "pool": "gpu", "percent": "1", "size:gpu:1:8": "8"}, 9),
     ],
 )
-def test_the_stepper_steps_from_what_was_shown_and_takes_a_number(
+def test_the_table_steps_from_what_was_shown_and_takes_a_number(
     operator: Client, form: dict[str, str], capacity: int
 ) -> None:
     operator.post("/pools/", {"name": "gpu", "capacity": "8"})
-    assert operator.post("/pools/gpu/capacity/", form).status_code == 302
+    answer = operator.post("/pools/-/", form | {"next": "/?q=gpu"})
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/?q=gpu")
     assert Pool.objects.get(name="gpu").capacity == capacity
 
 
 @pytest.mark.parametrize("capacity", ["0", "-3", "many", "", "1.5", "²", "99999999999"])
 def test_a_wrong_capacity_changes_nothing_and_is_explained_to_the_script(operator: Client, capacity: str) -> None:
     operator.post("/pools/", {"name": "gpu", "capacity": "8"})
-    response = operator.post("/pools/gpu/capacity/", {"capacity": capacity}, headers={"X-Requested-With": "fetch"})
+    response = operator.post("/pools/-/", {"size:gpu:1:8": capacity}, headers=FETCH)
     assert (response.status_code, response.json()["code"]) == (400, "invalid")
     assert Pool.objects.get(name="gpu").capacity == 8
 
 
+@pytest.mark.parametrize("percent", ["", "lots", "-100", "1000", "nan"])
+def test_a_wrong_percentage_changes_nothing(operator: Client, percent: str) -> None:
+    operator.post("/pools/", {"name": "gpu", "capacity": "8"})
+    form = {"act": "percent", "pool": "gpu", "percent": percent, "size:gpu:1:8": "8"}
+    response = operator.post("/pools/-/", form, headers=FETCH)
+    assert (response.status_code, response.json()["code"]) == (400, "invalid")
+    assert Pool.objects.get(name="gpu").capacity == 8
+
+
+def test_who_is_second_learns_who_was_first(operator: Client) -> None:
+    operator.post("/pools/", {"name": "gpu", "capacity": "8"})
+    first = operator.post("/pools/-/", {"size:gpu:1:8": "9"}, headers=FETCH).json()["done"]
+    assert first == [{"field": "size", "pool": "gpu", "version": 2, "was": "8", "now": "9"}]
+    response = operator.post("/pools/-/", {"size:gpu:1:8": "12"}, headers=FETCH)
+    (conflict,) = response.json()["conflicts"]
+    assert response.status_code == 412
+    assert (conflict["now"], conflict["wanted"], conflict["actor"], conflict["version"]) == ("9", "12", "mara", 2)
+    assert Pool.objects.get(name="gpu").capacity == 9
+
+
+def test_what_one_act_changes_is_one_group_in_the_log_and_one_failure_stops_no_other(operator: Client) -> None:
+    for name in ("a", "b"):
+        operator.post("/pools/", {"name": name, "capacity": "8"})
+    response = operator.post("/pools/-/", {"act": "pause", "pool": ["a", "gone", "b"]}, headers=FETCH)
+    assert response.status_code == 200
+    assert [done["pool"] for done in response.json()["done"]] == ["a", "b"]
+    assert [problem["pool"] for problem in response.json()["problems"]] == ["gone"]
+    assert Change.objects.filter(action="pause").values("request_id").distinct().count() == 1
+
+
 def test_a_mistake_without_script_is_explained_on_the_page(operator: Client) -> None:
     response = operator.post("/pools/", {"name": "No Good", "capacity": "8"}, follow=True)
-    assert b'class="notice"' in response.content
-
-
-def test_a_viewer_may_look_and_not_change(viewer: Client) -> None:
-    response = viewer.post("/pools/", {"name": "gpu", "capacity": "8"}, headers={"X-Requested-With": "fetch"})
-    assert (response.status_code, response.json()["code"]) == (403, "forbidden")
-    assert not Pool.objects.exists()
+    assert b'class="notice notice-act"' in response.content
 
 
 def test_the_theme_is_kept_and_drawn_by_the_server(client: Client) -> None:

@@ -198,7 +198,7 @@ def test_how_a_lease_ended_is_known_after_a_restart(run: Callable[[Scenario], No
     async def scenario(house: House) -> None:
         engine = await house.open()
         held, _ = await engine.acquire("gpu", ask(), Caller())
-        await engine.revoke(held.lease_id, "test")
+        await engine.revoke(held.lease_id)
         engine = await house.open()
         with pytest.raises(LeaseEnded) as ended:
             await engine.renew(held.lease_id, "search", None)

@@ -1,4 +1,5 @@
-// One WebSocket to /ws/live/: reconnects with backoff, rests while the tab is hidden.
+// One WebSocket to /ws/live/: reconnects with backoff, is closed while the tab is hidden, and can be frozen.
+// Events: hello, tick (every sample), sample (what to show: held back while frozen), change, lost, freeze.
 const FIRST_RETRY_S = 1, LAST_RETRY_S = 30, SILENCE_MS = 5000, LOGGED_OUT = 4401;
 
 export class Stream extends EventTarget {
@@ -6,16 +7,31 @@ export class Stream extends EventTarget {
   #retryS = FIRST_RETRY_S;
   #timer = 0;
   #watchdog = 0;
+  #held = null;
   nextTryAt = 0;
+  frozen = false;
 
   start() {
     document.addEventListener("visibilitychange", () => document.hidden ? this.#rest() : this.retry());
+    addEventListener("pagehide", () => this.#rest());
+    addEventListener("pageshow", (event) => { if (event.persisted) this.retry(); });
     if (!document.hidden) this.#open();
   }
 
   retry() {
     clearTimeout(this.#timer);
     if (!this.#socket) this.#open();
+  }
+
+  freeze(frozen) {
+    this.frozen = frozen;
+    this.#say("freeze", frozen);
+    if (!frozen && this.#held) this.#say("sample", this.#held);
+    this.#held = null;
+  }
+
+  #say(type, detail) {
+    this.dispatchEvent(new CustomEvent(type, { detail }));
   }
 
   #rest() {
@@ -36,14 +52,20 @@ export class Stream extends EventTarget {
     this.#listen();
     socket.onmessage = (event) => {
       this.#listen();
-      const frame = JSON.parse(event.data);
-      if (frame.type === "hello") this.#retryS = FIRST_RETRY_S;
-      this.dispatchEvent(new CustomEvent(frame.type, { detail: frame }));
+      this.#take(JSON.parse(event.data));
     };
     socket.onclose = (event) => {
       if (event.code === LOGGED_OUT) location.reload();
       else this.#lost();
     };
+  }
+
+  #take(frame) {
+    if (frame.type === "hello") this.#retryS = FIRST_RETRY_S;
+    if (frame.type !== "sample") { this.#say(frame.type, frame); return; }
+    this.#say("tick", frame);
+    if (this.frozen) this.#held = frame;
+    else this.#say("sample", frame);
   }
 
   // A connection that is cut without a word looks open: five silent seconds count as lost.
@@ -58,6 +80,6 @@ export class Stream extends EventTarget {
     this.#retryS = Math.min(LAST_RETRY_S, this.#retryS * 2);
     this.nextTryAt = Date.now() + waitS * 1000;
     this.#timer = setTimeout(() => this.#open(), waitS * 1000);
-    this.dispatchEvent(new CustomEvent("lost"));
+    this.#say("lost", null);
   }
 }

@@ -222,11 +222,11 @@ class Engine(Protocol):
     def view(self, lease: Lease) -> LeaseAnswer:
         """A lease as answers show it."""
 
-    async def revoke(self, lease_id: str, reason: str) -> bool:
+    async def revoke(self, lease_id: str) -> bool:
         """Ends anybody's lease; False if it had ended. Raises `lease-not-found`."""
 
-    def cancel(self, waiter_id: str) -> None:
-        """Ends a wait; its caller is answered `waiter-cancelled`. Raises `not-found`."""
+    def cancel(self, waiter_id: str) -> tuple[str, Ask]:
+        """Ends a wait; its caller is answered `waiter-cancelled`. Gives its pool and what it asked. Raises `not-found`."""
 
     def configure(
         self,

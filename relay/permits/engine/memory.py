@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 import time
 from collections.abc import Iterable, Mapping
@@ -35,8 +34,6 @@ from relay.permits.engine.journal import Journal, Renewal
 from relay.permits.engine.ledger import unavailable
 from relay.permits.engine.waiting import Waiter
 from relay.telemetry.meters import Meters
-
-log = logging.getLogger("relay.engine")
 
 # After a restart fencing tokens go on above the time in µs (as on Redis), and by more than the grants of the one second
 # that a power cut may lose: so they rise even if the data folder is an older copy of itself.
@@ -258,15 +255,13 @@ class MemoryEngine:
         await self._courier.ledger.written()
         return released
 
-    async def revoke(self, lease_id: str, reason: str) -> bool:
+    async def revoke(self, lease_id: str) -> bool:
         slot = self._courier.leases.get(lease_id)
         if slot is None:
             self._how_it_ended(lease_id, None)
             return False
         revoked = slot.core.revoke(lease_id, self.now())
         self._courier.carry(slot)
-        if revoked:
-            log.info("lease %s of pool %s was revoked (%.200r)", lease_id, slot.core.config.name, reason)
         await self._courier.ledger.written()
         return revoked
 
@@ -278,13 +273,14 @@ class MemoryEngine:
     def view(self, lease: Lease) -> LeaseAnswer:
         return views.lease_view(lease, self.now(), self._wall)
 
-    def cancel(self, waiter_id: str) -> None:
-        for slot in self._courier.slots.values():
-            if waiter_id in slot.core.waiters:
+    def cancel(self, waiter_id: str) -> tuple[str, Ask]:
+        for name, slot in self._courier.slots.items():
+            waiter = slot.core.waiters.get(waiter_id)
+            if waiter is not None:
                 found = slot.core.cancel(waiter_id, self.now())
                 self._courier.carry(slot)
                 if found:
-                    return
+                    return name, waiter.ask
         raise Refused("not-found", "Nobody waits under this id.")
 
     def _slot_of(self, lease_id: str, tenant: str | None) -> Slot:

@@ -1,0 +1,167 @@
+// The page of one pool: the stream moves its numbers and charts, the server renews its lists; the address says what is shown.
+import { Acts } from "./pool-acts.js";
+import { watchBanner } from "./banner.js";
+import { Charts } from "./pool-charts.js";
+import { enhanceCopies } from "./copy.js";
+import { put } from "./dom.js";
+import { bindKeys } from "./keys.js";
+import { morph } from "./pool-morph.js";
+import { showNumbers } from "./pool-numbers.js";
+import { Resize } from "./pool-resize.js";
+import { Samples } from "./pool-samples.js";
+import { hearClock, localise, tick, zone } from "./pool-time.js";
+import { Stream } from "./stream.js";
+import { say } from "./words.js";
+
+const RENEW_MS = 3000, TYPED_MS = 250, GAP_MS = 400;
+const main = document.querySelector("[data-pool-page]");
+const stream = new Stream(), samples = new Samples();
+const charts = new Charts(main, samples), resize = new Resize(main);
+let fields = {}, healths = [], renewedAt = Date.now(), renewing = false, again = null, timer = 0, loaded = false;
+
+const asScript = { headers: { "X-Requested-With": "fetch" } };
+
+const isHere = () => main.querySelector("[data-strip]") !== null;  // false once the pool is gone
+
+function prepare(within) {
+  localise(within);
+  put(within.querySelector("[data-zone]"), say("zone", { zone: zone() }));
+}
+
+// The server's page, put into this one in place. `force`: the person asked for another picture.
+async function renew(force = false) {
+  if (renewing) { again = (again ?? false) || force; return; }
+  renewing = true;
+  try {
+    const address = new URL(location.href);
+    address.searchParams.set("fragment", "1");
+    const answer = await fetch(address, asScript);
+    if (answer.status === 401) { location.reload(); return; }
+    if (answer.ok) show(await answer.text(), force);
+  } catch { /* the stream's banner already says that the service is away */ }
+  renewedAt = Date.now();
+  renewing = false;
+  if (again !== null) { const next = again; again = null; renew(next); }
+}
+
+function show(html, force) {
+  const fresh = new DOMParser().parseFromString(html, "text/html").body;
+  prepare(fresh);
+  morph(main, fresh, force);
+  if (resize.form && !resize.form.hasAttribute("data-dirty") && !resize.form.contains(document.activeElement)) resize.settle();
+  else if (resize.form) resize.show();
+  charts.sync();
+}
+
+function renewSoon() {
+  clearTimeout(timer);
+  timer = setTimeout(() => renew(), GAP_MS);
+}
+
+async function loadHistory() {
+  const answer = await fetch(main.dataset.history, asScript).catch(() => null);
+  if (!answer?.ok) return;
+  const document_ = await answer.json();
+  samples.load(document_);
+  loaded = true;
+  charts.marks = document_.marks;
+}
+
+function go(address, { replace = false } = {}) {
+  history[replace ? "replaceState" : "pushState"](null, "", address);
+  return renew(true);
+}
+
+stream.addEventListener("hello", ({ detail: hello }) => {
+  fields = Object.fromEntries(hello.fields.map((name, index) => [name, index]));
+  healths = hello.healths;
+  loadHistory();
+  renewSoon();
+});
+
+stream.addEventListener("tick", ({ detail: frame }) => {
+  const at = Date.parse(frame.at), values = frame.pools[main.dataset.name];
+  hearClock(at);
+  if (values && loaded) samples.add(at / 1000, (name) => values[fields[name]]);
+});
+
+stream.addEventListener("sample", ({ detail: frame }) => {
+  const values = frame.pools[main.dataset.name];
+  if (!values) { if (isHere()) renewSoon(); return; }
+  if (!isHere()) { renewSoon(); return; }  // it was deleted, and made again
+  const get = (name) => values[fields[name]];
+  const turned = showNumbers(main, get, healths[get("health")]);
+  resize.hear({ capacity: get("capacity"), inUse: get("in_use"), waiting: get("waiting") });
+  tick(main);
+  charts.update();
+  if (turned) renewSoon();
+  else if (Date.now() - renewedAt >= RENEW_MS) renew();
+});
+
+stream.addEventListener("change", ({ detail: change }) => {
+  if (change.pool !== main.dataset.name) return;
+  if (stream.frozen) renewedAt = 0;
+  else renewSoon();
+  if (change.kind !== "pool" || change.action !== "delete") loadHistory();
+});
+
+main.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-go]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  event.preventDefault();
+  go(link.href).then(() => main.querySelector("[data-panel] form.cell-form")?.closest("tr").querySelector("input:not([type=hidden])")?.focus());
+});
+main.addEventListener("click", (event) => {
+  if (!event.target.closest("[data-to-resize]")) return;
+  event.preventDefault();
+  resize.form.scrollIntoView({ block: "nearest" });
+  resize.number.select();
+});
+addEventListener("popstate", () => renew(true));
+
+let typed = 0;
+main.addEventListener("input", ({ target }) => {
+  if (!target.matches("[data-find] [name=q]")) return;
+  clearTimeout(typed);
+  typed = setTimeout(() => find(target.value), TYPED_MS);
+});
+main.addEventListener("submit", (event) => {
+  if (!event.target.matches("[data-find]")) return;
+  event.preventDefault();
+  find(event.target.elements.q.value);
+});
+
+function find(text) {
+  const address = new URL(location.href);
+  if (text.trim()) address.searchParams.set("q", text.trim());
+  else address.searchParams.delete("q");
+  go(address, { replace: true });
+}
+
+function row(by) {
+  const rows = [...main.querySelectorAll("[data-rows] > tr")];
+  const here = rows.indexOf(document.activeElement.closest("tr"));
+  rows[Math.max(0, Math.min(rows.length - 1, here + by))]?.focus();
+}
+
+const press = (selector) => () => {
+  const found = main.querySelector(selector);
+  if (!found) return false;
+  found.click();
+  return true;
+};
+bindKeys({
+  "/": () => main.querySelector("[data-find] [name=q]")?.focus() ?? undefined,
+  j: () => row(1),
+  k: () => row(-1),
+  e: press("[data-to-resize]"),
+  p: press("[data-pause]"),
+  ...Object.fromEntries([1, 2, 3, 4, 5].map((number) => [String(number), press(`.tabs a:nth-child(${number})`)])),
+});
+
+new Acts(main, { resize, renew, go });
+prepare(main);
+enhanceCopies(main);
+watchBanner(stream);
+charts.sync();
+stream.start();
