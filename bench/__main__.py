@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from bench import core_bench, naive, report, scenarios, scrape, waiters
+from bench import core_bench, naive, pages, report, scenarios, scrape, waiters
 from bench.procs import ROOT, EchoServer, RelayServer
 
 Say = Callable[[str], None]
@@ -22,6 +22,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Say], list[report.Figure]]]] = {
     "naive": ("beside the tutorial's pool", naive.run),
     "waiters": ("10,000 waiting acquires over HTTP", waiters.run),
     "scrape": ("a scrape of 200 pools x 20 tenants", scrape.run),
+    "pages": ("500 open pages", pages.run),
 }
 NAMES = (*scenarios.NAMES, *SECTIONS)
 

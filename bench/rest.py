@@ -46,7 +46,7 @@ class Rest:
         """Status and body as they come; cookies are kept. Raises OSError if the server cannot be reached."""
         sent = dict(headers or {})
         if self._cookies:
-            sent["cookie"] = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
+            sent["cookie"] = self.cookie
         try:
             self._connection.request(method, self._base + path, body, sent)
             answer = self._connection.getresponse()
@@ -62,6 +62,11 @@ class Rest:
             self._cookies[name.strip()] = value
         self.location = answer.headers.get("location")
         return answer.status, content
+
+    @property
+    def cookie(self) -> str:
+        """The Cookie header of what was set so far."""
+        return "; ".join(f"{name}={value}" for name, value in self._cookies.items())
 
     def log_in(self, user: str, password: str) -> None:
         """Logs in at the page that `/` sends strangers to. Raises RuntimeError if that fails."""
