@@ -31,7 +31,8 @@ from relay import http
 from relay.http import Problem, invalid
 from relay.tenants import running
 from relay.tenants.changes import Actor, checked_reason
-from relay.tenants.keys import KeyRing, Principal, live_keys
+from relay.tenants.keyring import KeyRing, Principal
+from relay.tenants.keys import live_keys
 
 log = logging.getLogger("relay.api")
 

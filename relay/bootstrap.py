@@ -21,7 +21,8 @@ from msgspec import Struct
 from relay.env import private_directory
 from relay.server import StartRefused
 from relay.tenants.changes import Actor, record, writing
-from relay.tenants.keys import SCOPES, create_key
+from relay.tenants.keyring import SCOPES
+from relay.tenants.keys import create_key
 from relay.tenants.people import GENERATED
 
 LOCK_FILE = "serve.lock"

@@ -25,7 +25,8 @@ from relay.telemetry.feed import Feed
 from relay.telemetry.meters import Meters
 from relay.telemetry.ticker import Ticker
 from relay.tenants import running
-from relay.tenants.keys import KeyRing, write_last_used
+from relay.tenants.keyring import KeyRing
+from relay.tenants.keys import write_last_used
 from relay.tokens.api import TokensApi
 from relay.tokens.registry import spec_of
 from relay.tokens.service import TokenService

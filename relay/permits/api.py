@@ -24,7 +24,7 @@ from relay.http import (
 )
 from relay.permits.engine.base import SECOND, Ask, CallerGone, Engine, Lease, PoolConfig, Refused
 from relay.permits.problems import problem_of
-from relay.tenants.keys import KeyRing, Principal
+from relay.tenants.keyring import KeyRing, Principal
 
 METADATA_BYTES = 2048
 METADATA_DEPTH = 32

@@ -10,7 +10,8 @@ from msgspec import Struct
 from relay.permits.engine.base import SECOND, PoolConfig, Share
 from relay.permits.models import Pool, PoolShare, PriorityClass
 from relay.tenants.changes import change_answer
-from relay.tenants.keys import KeyRow, live_keys
+from relay.tenants.keyring import KeyRow
+from relay.tenants.keys import live_keys
 from relay.tenants.models import Change, Tenant
 from relay.tokens.models import TokenModel
 

@@ -6,10 +6,9 @@ The runtime stands above these packages: it puts itself in here when it serves, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from relay.tenants.keys import KeyRing
+from relay.tenants.keyring import KeyRing
 
 
 class Server(Protocol):

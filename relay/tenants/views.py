@@ -27,7 +27,8 @@ from relay.openapi import LIST_QUERY, REASON_QUERY, documented, list_of, ref
 from relay.tenants import config
 from relay.tenants.changes import change_answer
 from relay.tenants.fields import checked
-from relay.tenants.keys import Scope, create_key, find_key, key_fields, revoke_key
+from relay.tenants.keyring import Scope
+from relay.tenants.keys import create_key, find_key, key_fields, revoke_key
 from relay.tenants.models import ApiKey, Change, Tenant
 
 LOCATION = {"Location": {"type": "string"}}

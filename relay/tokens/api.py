@@ -22,7 +22,7 @@ from relay.http import (
     read_body,
 )
 from relay.telemetry.meters import TokenMeter
-from relay.tenants.keys import KeyRing, Principal
+from relay.tenants.keyring import KeyRing, Principal
 from relay.tokens.bodies import (
     CountAnswer,
     CountBody,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from relay.http import Problem
-from relay.tenants import keys
-from relay.tenants.keys import KeyRing, KeyRow, digest_of
+from relay.tenants import keyring
+from relay.tenants.keyring import KeyRing, KeyRow, digest_of
 
 PEPPER = b"pepper"
 KEY = "relay_abc_se_cret"
@@ -107,7 +107,7 @@ def test_it_remembers_when_keys_were_used(ring: KeyRing, clock: Clock) -> None:
 
 
 def test_the_table_of_verified_headers_is_bounded(ring: KeyRing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "_VERIFIED_LIMIT", 10)
+    monkeypatch.setattr(keyring, "_VERIFIED_LIMIT", 10)
     ring.load([row()])
     for blanks in range(100):
         ring.authenticate(b"Bearer" + b" " * (blanks + 1) + KEY.encode())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from relay.telemetry.meters import TokenMeter
-from relay.tenants.keys import KeyRing, KeyRow, digest_of
+from relay.tenants.keyring import KeyRing, KeyRow, digest_of
 from relay.tokens.api import TokensApi
 from relay.tokens.registry import ModelSpec
 from relay.tokens.service import TokenService

@@ -11,7 +11,8 @@ from django.db.utils import OperationalError, ProgrammingError
 
 from relay.http import Problem
 from relay.tenants.changes import Actor
-from relay.tenants.keys import DEFAULT_SCOPES, SCOPES, create_key
+from relay.tenants.keyring import DEFAULT_SCOPES, SCOPES
+from relay.tenants.keys import create_key
 
 
 class Command(BaseCommand):
