@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 
 WINDOW_S = 300
@@ -15,34 +15,38 @@ _MAX_KEYS = 10_000
 
 
 class Attempts:
-    """Failed sign-ins of the last five minutes. A name alone is not counted: nobody can lock somebody else out."""
+    """Tries of the last five minutes that were not right. A name alone is not counted: nobody can lock somebody else out.
+
+    A try counts from its beginning: hashing a password takes a while, and many tries at once are many tries.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._failures: dict[tuple[str, ...], deque[float]] = {}
+        self._tries: OrderedDict[tuple[str, ...], deque[float]] = OrderedDict()
 
-    def wait_s(self, address: str, name: str) -> int:
-        """Seconds until the next try is allowed; 0 if it is now."""
+    def begin(self, address: str, name: str) -> int:
+        """Counts a try, and gives 0; or the seconds until one is allowed, and counts nothing."""
         with self._lock:
             by_name = self._wait((address, name), MAX_BY_NAME)
-            return math.ceil(max(by_name, self._wait((address,), MAX_BY_ADDRESS)))
-
-    def failed(self, address: str, name: str) -> None:
-        """A password was wrong."""
-        with self._lock:
-            for key, most in (((address, name), MAX_BY_NAME), ((address,), MAX_BY_ADDRESS)):
-                if key not in self._failures and len(self._failures) >= _MAX_KEYS:
-                    del self._failures[next(iter(self._failures))]
-                self._failures.setdefault(key, deque(maxlen=most)).append(self._clock())
+            wait_s = math.ceil(max(by_name, self._wait((address,), MAX_BY_ADDRESS)))
+            if not wait_s:
+                for key, most in (((address, name), MAX_BY_NAME), ((address,), MAX_BY_ADDRESS)):
+                    if key not in self._tries and len(self._tries) >= _MAX_KEYS:
+                        self._tries.popitem(last=False)
+                    self._tries.setdefault(key, deque(maxlen=most)).append(self._clock())
+            return wait_s
 
     def succeeded(self, address: str, name: str) -> None:
-        """The password was right: this name's failures from there are forgotten."""
+        """The password was right: this name's tries from there are forgotten, and this one of the address."""
         with self._lock:
-            self._failures.pop((address, name), None)
+            self._tries.pop((address, name), None)
+            by_address = self._tries.get((address,))
+            if by_address:
+                by_address.pop()
 
     def _wait(self, key: tuple[str, ...], most: int) -> float:
-        failures = self._failures.get(key)
-        if failures is None or len(failures) < most:
+        tries = self._tries.get(key)
+        if tries is None or len(tries) < most:
             return 0
-        return max(0.0, failures[0] + WINDOW_S - self._clock())
+        return max(0.0, tries[0] + WINDOW_S - self._clock())

@@ -58,4 +58,5 @@ def who(change: Mapping[str, Any]) -> str:
 
 def own_path(path: str) -> str:
     """A path of this site to go on to; the overview for anything else."""
-    return path if url_has_allowed_host_and_scheme(path, allowed_hosts=None) else reverse("overview")
+    own = path.startswith("/") and url_has_allowed_host_and_scheme(path, allowed_hosts=None)
+    return path if own else reverse("overview")

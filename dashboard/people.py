@@ -41,14 +41,13 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         return _login_page(request, after)
     name = request.POST.get("username", "")
     address = str(request.META.get("REMOTE_ADDR", ""))
-    wait_s = attempts.wait_s(address, name)
+    wait_s = attempts.begin(address, name)
     if wait_s:
         response = _login_page(request, after, _("Too many tries. Try again in %(wait)s s.") % {"wait": wait_s}, 429)
         response.headers["Retry-After"] = str(wait_s)
         return response
     user = auth.authenticate(request, username=name, password=request.POST.get("password", ""))
     if user is None:
-        attempts.failed(address, name)
         return _login_page(request, after, _("Name and password do not match"), 401)
     attempts.succeeded(address, name)
     auth.login(request, user)
@@ -94,12 +93,12 @@ def _new_password(request: HttpRequest, user: User, *, first: bool) -> list[str]
     old, new, again = (request.POST.get(field, "") for field in ("old", "new", "again"))
     address, name = str(request.META.get("REMOTE_ADDR", "")), user.get_username()
     if not first:
-        wait_s = attempts.wait_s(address, name)
+        wait_s = attempts.begin(address, name)
         if wait_s:
             return [_("Too many tries. Try again in %(wait)s s.") % {"wait": wait_s}]
         if not user.check_password(old):
-            attempts.failed(address, name)
             return [_("The present password is not that.")]
+        attempts.succeeded(address, name)
     if new != again:
         return [_("The two are not the same. Type the new password twice.")]
     if user.check_password(new):

@@ -155,17 +155,23 @@ def test_wrong_passwords_are_slowed_by_address_and_name_and_nobody_is_locked_out
     now = [0.0]
     attempts = Attempts(lambda: now[0])
     for _ in range(MAX_BY_NAME):
-        assert attempts.wait_s("10.0.0.1", "admin") == 0
-        attempts.failed("10.0.0.1", "admin")
-    assert attempts.wait_s("10.0.0.1", "admin") == WINDOW_S
-    assert attempts.wait_s("10.0.0.2", "admin") == 0
-    assert attempts.wait_s("10.0.0.1", "other") == 0
+        assert attempts.begin("10.0.0.1", "admin") == 0
+    assert attempts.begin("10.0.0.1", "admin") == WINDOW_S
+    assert attempts.begin("10.0.0.2", "admin") == 0
+    assert attempts.begin("10.0.0.1", "other") == 0
     now[0] = WINDOW_S
-    assert attempts.wait_s("10.0.0.1", "admin") == 0
+    assert attempts.begin("10.0.0.1", "admin") == 0
 
 
 def test_guessing_many_names_from_one_address_is_slowed_too() -> None:
     attempts = Attempts(lambda: 0.0)
     for number in range(MAX_BY_ADDRESS):
-        attempts.failed("10.0.0.1", f"name{number}")
-    assert attempts.wait_s("10.0.0.1", "fresh") > 0
+        assert attempts.begin("10.0.0.1", f"name{number}") == 0
+    assert attempts.begin("10.0.0.1", "fresh") > 0
+
+
+def test_a_right_password_counts_against_nobody() -> None:
+    attempts = Attempts(lambda: 0.0)
+    for _ in range(3 * MAX_BY_ADDRESS):
+        assert attempts.begin("10.0.0.1", "admin") == 0
+        attempts.succeeded("10.0.0.1", "admin")
