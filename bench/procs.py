@@ -16,6 +16,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
 
@@ -50,7 +51,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Server:
+class Server(ABC):
     """A server process of ours, ended when the `with` block is left."""
 
     ready_path = "/"
@@ -73,9 +74,9 @@ class Server:
         """Its base URL."""
         return f"http://127.0.0.1:{self.port}"
 
+    @abstractmethod
     def command(self) -> list[str]:
         """What to start."""
-        raise NotImplementedError
 
     def environment(self) -> dict[str, str]:
         """Its environment: ours without the relay's settings, so that runs are alike."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
-import shutil
 import subprocess
 from typing import Any
 
@@ -16,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from relay.telemetry.collector import FAMILIES
 from relay.telemetry.meters import SECOND, Meters
 from relay.telemetry.metrics import metrics_handler, wants_openmetrics
+from tests.relay_server import RelayServer
 from tests.telemetry.helpers import FakeClock, StillEngine, gauges
 
 
@@ -200,12 +199,22 @@ def test_only_get_is_allowed() -> None:
     assert (status, head["allow"]) == (405, "GET")
 
 
-def test_promtool_finds_nothing_to_mend() -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("promtool is missing; install Debian's package prometheus")
-        pytest.skip("promtool is missing")
+def test_promtool_finds_nothing_to_mend(promtool: str) -> None:
     _, _, text = scrape(*busy())
+    check(promtool, text)
+
+
+def test_promtool_finds_nothing_to_mend_on_a_live_scrape(promtool: str, relay: RelayServer, pool_name: str) -> None:
+    with relay.http() as api:
+        api.post("/api/v1/pools", json={"name": pool_name, "capacity": 1}).raise_for_status()
+        lease = api.post(f"/api/v1/pools/{pool_name}/acquire").json()["lease_id"]
+        assert api.post(f"/api/v1/pools/{pool_name}/acquire", json={"timeout_s": 0}).status_code == 429
+        api.post(f"/api/v1/leases/{lease}/release").raise_for_status()
+        text = api.get("/metrics").text
+    assert f'relay_acquire_requests_total{{pool="{pool_name}",tenant="default"' in text
+    check(promtool, text)
+
+
+def check(promtool: str, text: str) -> None:
     done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
