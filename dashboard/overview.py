@@ -8,23 +8,12 @@ from django.utils.translation import gettext as _
 
 from dashboard.format import duration, percent, rate, whole
 from dashboard.live import PoolLine, Snapshot
+from dashboard.strip import Fact
 from dashboard.words import Phrases, phrases, say
 from relay.telemetry.health import ACT, WATCH
 
 OUT_OF_SERVICE = ("paused", "draining")
 _MINUTE = 12  # steps of 5 s
-
-
-@dataclass(frozen=True)
-class Total:
-    """One fact of the strip. `key` is where the live page writes it."""
-
-    key: str
-    label: str
-    value: str
-    unit: str
-    note: str
-    tone: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,7 +65,7 @@ def _lede(pools: list[PoolLine], words: Phrases) -> str:
     return " ".join(parts) or say(words, "nobody")
 
 
-def totals(snapshot: Snapshot) -> list[Total]:
+def totals(snapshot: Snapshot) -> list[Fact]:
     """The six facts of the strip. Rates and averages are over the last 60 s."""
     pools, words = snapshot.pools, phrases()
     qps = sum(pool.qps for pool in pools)
@@ -88,13 +77,13 @@ def totals(snapshot: Snapshot) -> list[Total]:
     hits = snapshot.tokens["hit_rate"]
     qps_note, wait_note = _notes_of_before(pools, qps, words)
     return [
-        Total("qps", _("Queries per second"), rate(qps), _("/s"), qps_note),
-        Total("average", _("Average wait"), average, average_unit, wait_note),
-        Total(
+        Fact("qps", _("Queries per second"), rate(qps), _("/s"), qps_note),
+        Fact("average", _("Average wait"), average, average_unit, wait_note),
+        Fact(
             "in-use", _("Permits in use"), whole(in_use), f"/ {whole(capacity)}", _full(pools, in_use, capacity, words)
         ),
-        Total("waiting", _("Waiting"), whole(sum(pool.waiting for pool in pools)), "", _most_waiting(pools, words)),
-        Total(
+        Fact("waiting", _("Waiting"), whole(sum(pool.waiting for pool in pools)), "", _most_waiting(pools, words)),
+        Fact(
             "timeouts",
             _("Timeouts"),
             whole(timeouts),
@@ -102,7 +91,7 @@ def totals(snapshot: Snapshot) -> list[Total]:
             _most_timeouts(pools, words),
             "is-act" if timeouts else "",
         ),
-        Total(
+        Fact(
             "hits",
             _("Token cache hits"),
             percent(hits),

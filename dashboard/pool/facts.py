@@ -9,18 +9,7 @@ from django.utils.translation import ngettext
 
 from dashboard.format import duration, rate, whole
 from dashboard.pool.look import Look
-
-
-@dataclass(frozen=True)
-class Fact:
-    """One fact of the strip; `key` is where the live page writes it."""
-
-    key: str
-    label: str
-    value: str
-    unit: str
-    note: str
-    tone: str = ""
+from dashboard.strip import Fact
 
 
 @dataclass(frozen=True)
