@@ -1,6 +1,6 @@
 """`python -m bench`: everything side by side in one run; tables at the end, JSON beside them.
 
-python -m bench                          the whole run, under 6 minutes
+python -m bench                          the whole run, under 8 minutes
 python -m bench --only uncontended,core  some of it
 """
 
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from bench import core_bench, naive, pages, report, scenarios, scrape, waiters
+from bench import core_bench, large_text, naive, pages, report, reuse_bench, scenarios, scrape, waiters
 from bench.procs import ROOT, EchoServer, RelayServer
 
 Say = Callable[[str], None]
@@ -23,6 +23,8 @@ SECTIONS: dict[str, tuple[str, Callable[[Say], list[report.Figure]]]] = {
     "waiters": ("10,000 waiting acquires over HTTP", waiters.run),
     "scrape": ("a scrape of 200 pools x 20 tenants", scrape.run),
     "pages": ("500 open pages", pages.run),
+    "reuse": ("text tokens, in one process", reuse_bench.run),
+    "large": ("a text of 10 MB beside short ones", large_text.run),
 }
 NAMES = (*scenarios.NAMES, *SECTIONS)
 

@@ -20,13 +20,14 @@ _unique = itertools.count(time.time_ns() % 1_000_000_000_000)
 
 
 class FlowSpec(Struct, frozen=True):
-    """Which flow, and its particulars. `body` replaces the default acquire body."""
+    """Which flow, and its particulars. `body` replaces the default acquire body, `release` is the release's."""
 
     name: str
     key: str = ""
     pool: str = ""
     body: str = ""
     path: str = ""
+    release: str = ""
 
 
 class Flow(Protocol):
@@ -83,7 +84,7 @@ class Pair:
         body = spec.body.encode() or ACQUIRE_BODY
         self._acquire = request("POST", f"/api/v1/pools/{spec.pool}/acquire", spec.key, body)
         self._before = b"POST /api/v1/leases/"
-        self._after = b"/release" + request("POST", "", spec.key).removeprefix(b"POST ")
+        self._after = b"/release" + request("POST", "", spec.key, spec.release.encode()).removeprefix(b"POST ")
 
     def first(self) -> bytes:
         """An acquire."""

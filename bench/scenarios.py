@@ -9,7 +9,7 @@ from statistics import median
 from msgspec import Struct
 
 from bench import handoff, loadgen
-from bench.flows import FlowSpec
+from bench.flows import ACQUIRE_BODY, FlowSpec
 from bench.loadgen import Load, Result
 from bench.parker import Park, Parked
 from bench.procs import EchoServer, RelayServer
@@ -19,10 +19,14 @@ from bench.rest import Rest, acquire, make_key, make_pool, wait_for_waiting
 Say = Callable[[str], None]
 CROWD = 1000
 FREE, EIGHT, FULL, SHARED, TURNS = "bench-free", "bench-eight", "bench-full", "bench-shared", "bench-turns"
+RATED = "bench-rated"
+VAST = 1_000_000_000
+RATES = dict.fromkeys(("requests_per_minute", "requests_burst", "tokens_per_minute", "tokens_burst"), VAST)
+STATED = ACQUIRE_BODY.decode().replace("{}}", '{},"tokens":1000}')
 
 
 class Scenario(Struct, frozen=True):
-    """One row. `crowd` names the pool in which 1,000 acquires wait meanwhile."""
+    """One row. `crowd` names the pool in which 1,000 acquires wait meanwhile; the bodies are those of `FlowSpec`."""
 
     name: str
     title: str
@@ -32,18 +36,31 @@ class Scenario(Struct, frozen=True):
     crowd: str = ""
     against: str = "echo"
     target: float | None = None
+    body: str = ""
+    release: str = ""
 
 
 SCENARIOS = (
     Scenario("echo", "raw ASGI echo", MEMORY, "echo", against=""),
     Scenario("uncontended", "acquire and release, uncontended", DURABLE, "pair", FREE, target=0.70),
+    Scenario(
+        "rated",
+        "the same under two rates, tokens stated and settled",
+        DURABLE,
+        "pair",
+        RATED,
+        against="uncontended",
+        target=0.80,  # 1.25 times the cost
+        body=STATED,
+        release='{"tokens":700}',
+    ),
     Scenario("contended", "every acquire waits, pool of 8", DURABLE, "pair", EIGHT, against="uncontended", target=0.45),
     Scenario("others-wait", "1,000 wait in another pool", DURABLE, "pair", FREE, FULL, target=0.65),
     Scenario(
         "limited-wait", "1,000 of a tenant at its limit wait in this pool", DURABLE, "pair", SHARED, SHARED, target=0.65
     ),
     Scenario("cached", "token count, cached", MEMORY, "count", target=0.85),
-    Scenario("uncached", "token count, text never seen", MEMORY, "count-unique"),
+    Scenario("uncached", "token count, text never seen", MEMORY, "count-unique", target=0.30),
 )
 NAMES = (*(scenario.name for scenario in SCENARIOS), "handoff")
 
@@ -59,6 +76,7 @@ class Stage:
         with Rest(relay.url, self.key) as rest:
             for pool, capacity in ((FREE, 100_000), (EIGHT, 8), (FULL, 1), (SHARED, 100_000), (TURNS, 1)):
                 make_pool(rest, pool, capacity, max_ttl_s=3600)
+            make_pool(rest, RATED, 100_000, **RATES)
             self.crowd_key = make_key(rest, "bench-crowd", ["permits"])
             rest.call("PUT", f"/api/v1/pools/{SHARED}/tenants/bench-crowd", {"limit": 1})
         with Rest(relay.url, self.crowd_key) as crowd:
@@ -82,7 +100,7 @@ class Stage:
     def measure(self, scenario: Scenario, seconds: float) -> Result:
         """One run of one scenario. Raises RuntimeError if an answer was not a success."""
         server = self.echo if scenario.flow == "echo" else self.relay
-        flow = FlowSpec(scenario.flow, self.key, scenario.pool)
+        flow = FlowSpec(scenario.flow, self.key, scenario.pool, scenario.body, release=scenario.release)
         load = Load(server.port, flow, self.connections, seconds, pid=server.pid)
         with self.crowded(scenario.crowd):
             result = loadgen.run(load)

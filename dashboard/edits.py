@@ -1,7 +1,7 @@
 """Changes of pools from a table: each based on the version that the person saw, each answered with how to take it back.
 
 A form's field is `size:POOL:VERSION:SEEN` or `state:POOL:VERSION:SEEN`, and its value is what is wanted: what equals SEEN
-is no change. A button `act` steps one pool, or changes the picked ones (`pool`).
+is no change. `size:POOL:VERSION:SEEN:PIN` undoes a resize of a pool that a policy sizes: PIN is its pin again, empty: none. A button `act` changes the picked pools (`pool`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from django.http import QueryDict
+from msgspec import UNSET, UnsetType
 
 from dashboard.frame import who
 from relay.http import Problem, invalid
@@ -27,24 +28,26 @@ _WHO_CHANGED_IT = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Edit:
-    """One wanted change. `version` None: whatever the pool's is now."""
+    """One wanted change. `version` None: whatever the pool's is now. `pin`: to leave this one instead of the size."""
 
     field: Field
     pool: str
     version: int | None
     seen: str
     wanted: str
+    pin: int | UnsetType | None = UNSET
 
 
 @dataclass(frozen=True)
 class Done:
-    """A change that was made; back to `was`, based on `version`, undoes it."""
+    """A change that was made; back to `was`, based on `version`, undoes it; `pin` stands behind that field's name."""
 
     field: Field
     pool: str
     version: int
     was: str
     now: str
+    pin: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,10 +91,8 @@ class Outcome:
 def read_edits(form: QueryDict) -> list[Edit]:
     """What a form asks for. Raises 400 `invalid`."""
     fields = {name: edit for name in form if (edit := _edit_of(name, str(form[name]).strip()))}
-    act, _, pool = str(form.get("act", "set")).partition(":")
+    act = form.get("act")
     sizes = {edit.pool: edit for edit in fields.values() if edit.field == "size"}
-    if act in ("more", "less"):
-        return [_stepped(sizes.get(pool), 1 if act == "more" else -1)]
     changed = [edit for edit in fields.values() if edit.wanted != edit.seen]
     picked = [str(name) for name in form.getlist("pool")]
     if act in STATES:
@@ -105,16 +106,16 @@ def read_edits(form: QueryDict) -> list[Edit]:
 def _edit_of(name: str, wanted: str) -> Edit | None:
     kind, _, rest = name.partition(":")
     parts = rest.split(":")
-    if kind not in ("size", "state") or len(parts) != 3:
+    if kind not in ("size", "state") or len(parts) not in (3, 4):
         return None
     version = int(parts[1]) if parts[1].isascii() and parts[1].isdigit() and len(parts[1]) < 18 else 0
-    return Edit("size" if kind == "size" else "state", parts[0], version, parts[2], wanted)
+    return Edit("size" if kind == "size" else "state", parts[0], version, parts[2], wanted, _pin_of(parts[3:]))
 
 
-def _stepped(edit: Edit | None, by: int) -> Edit:
-    if edit is None or not edit.seen.isdigit():
-        raise invalid("act", "names a pool that is not in the form; load the page again")
-    return Edit("size", edit.pool, edit.version, edit.seen, str(int(edit.seen) + by))
+def _pin_of(parts: list[str]) -> int | UnsetType | None:
+    if not parts:
+        return UNSET
+    return int(parts[0]) if parts[0].isascii() and parts[0].isdigit() and len(parts[0]) < 10 else None
 
 
 def _percent(text: str) -> float:
@@ -157,14 +158,15 @@ def _apply(edit: Edit, actor: Actor, reason: str) -> Done | None:
     was, version = _shown(before, edit.field), before.version
     if edit.field == "size":
         fields = {"capacity": whole_number(edit.wanted)}
-        pool = config.update_pool(edit.pool, fields, edit.version, actor=actor, reason=reason)
+        pool = config.update_pool(edit.pool, fields, edit.version, actor=actor, reason=reason, pin=edit.pin)
     else:
         if edit.wanted not in STATES.values():
             raise invalid("state", f"must be one of {', '.join(STATES.values())}")
         pool = config.set_pool_state(edit.pool, edit.wanted, edit.version, actor=actor, reason=reason)  # type: ignore[arg-type]
     if pool.version == version:
         return None
-    return Done(edit.field, pool.name, pool.version, was, _shown(pool, edit.field))
+    pin = f":{before.sizing['pin'] or ''}" if edit.field == "size" and before.sizing is not None else ""
+    return Done(edit.field, pool.name, pool.version, was, _shown(pool, edit.field), pin)
 
 
 def _shown(pool: Pool, field: Field) -> str:
@@ -173,7 +175,7 @@ def _shown(pool: Pool, field: Field) -> str:
 
 def _conflict(edit: Edit) -> Conflict:
     pool = config.find_pool(edit.pool)
-    newest = changes_of(edit.pool, datetime.now(UTC) - _WHO_CHANGED_IT, None)[-1:]
+    newest = changes_of(edit.pool, datetime.now(UTC) - _WHO_CHANGED_IT, None, but="resize")[-1:]
     actor, at = (who(newest[0]), newest[0]["at"]) if newest else ("", "")
     return Conflict(edit.field, pool.name, pool.version, _shown(pool, edit.field), edit.wanted, actor, at)
 

@@ -20,6 +20,15 @@ QUERY_LIMIT = 63
 
 
 @dataclass(frozen=True)
+class Row:
+    """One pool in the table: whether the filter shows it, and whether its small lines are in the page."""
+
+    pool: PoolLine
+    shown: bool
+    drawn: bool
+
+
+@dataclass(frozen=True)
 class Listing:
     """What is asked for: a part of the name, a state, an order. What is not known counts as not said."""
 
@@ -48,6 +57,15 @@ class Listing:
         }
         key = keys.get(self.sort)
         return sorted(pools, key=key) if key else pools
+
+    def rows(self, pools: list[PoolLine], drawn: int) -> list[Row]:
+        """All pools as rows in this order; the first `drawn` that are shown have their small lines."""
+        found, left = [], drawn
+        for pool in self.arrange(pools):
+            shown = self.matches(pool)
+            found.append(Row(pool, shown, shown and left > 0))
+            left -= shown
+        return found
 
     @property
     def address(self) -> str:

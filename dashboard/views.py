@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import get_language, override
 from django.utils.translation import gettext as _
-from django.views.decorators.cache import never_cache
+from django.views.decorators.cache import cache_control, never_cache
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET, require_POST
 
@@ -20,11 +20,14 @@ from dashboard.listing import Listing, as_csv, segments, sorts
 from dashboard.overview import totals, verdict
 from dashboard.roles import by_script, problem_response, require
 from dashboard.templatetags.relay_ui import words as health_words
-from dashboard.words import phrases, say
+from dashboard.words import digest, phrases, say
 from relay.http import Problem
 from relay.permits import config
 from relay.telemetry.health import HEALTHS
 from relay.tenants.changes import Actor
+
+YEAR_S = 31_536_000
+DRAWN = 14  # rows with small lines in the page itself: the first screen; the script draws all of them a moment later
 
 
 @require_GET
@@ -33,8 +36,12 @@ from relay.tenants.changes import Actor
 @gzip_page
 def overview(request: HttpRequest) -> HttpResponse:
     """All pools. `?q=&state=&sort=` choose; `?fragment=1` gives what is inside the page, `?format=csv` a table."""
-    snapshot = live.snapshot()
-    listing = Listing.of(request.GET)
+    return show(request, live.snapshot())
+
+
+def show(request: HttpRequest, snapshot: live.Snapshot | None) -> HttpResponse:
+    """The overview of these numbers. A fragment has no small lines: who asks for it draws them from the stream."""
+    listing, fragment = Listing.of(request.GET), "fragment" in request.GET
     if snapshot and request.GET.get("format") == "csv":
         headers = {"Content-Disposition": 'attachment; filename="pools.csv"'}
         return HttpResponse(as_csv(listing, snapshot), content_type="text/csv; charset=utf-8", headers=headers)
@@ -47,14 +54,21 @@ def overview(request: HttpRequest) -> HttpResponse:
         "listing": listing,
         "segments": segments(listing, pools, health_words()),
         "sorts": sorts(),
-        "rows": [(pool, listing.matches(pool)) for pool in listing.arrange(pools)],
+        "rows": listing.rows(pools, 0 if fragment else DRAWN),
         "no_match": bool(pools) and not any(map(listing.matches, pools)),
-        "page_words": json.dumps(phrases(), ensure_ascii=False),
+        "page_words": reverse("words", args=(get_language(), digest(str(get_language())))),
         "address": settings.RELAY_PUBLIC_URL or request.build_absolute_uri("/").rstrip("/"),
     }
-    fragment = "fragment" in request.GET
     template = "dashboard/overview_body.html" if fragment else "dashboard/overview.html"
     return render_page(request, template, context, status=200 if snapshot else 503)
+
+
+@require_GET
+@cache_control(private=True, max_age=YEAR_S, immutable=True)
+def words(request: HttpRequest, language: str, version: str) -> HttpResponse:
+    """What the overview's script says, in a language. The address changes with the words, so that browsers keep them."""
+    with override(language):
+        return JsonResponse(phrases())
 
 
 @require_POST

@@ -5,11 +5,13 @@ A pattern is a text, or a pair for one and for more; `%(name)s` is filled in, `%
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, override
 
 Pattern = str | list[str]
 Phrases = dict[str, Pattern]
@@ -22,6 +24,13 @@ def _pair(form: Callable[[int], str]) -> list[str]:
 def phrases() -> Phrases:
     """Everything that the live part of the overview can say."""
     return _verdict() | _lede() | _notes() | _causes() | _acts()
+
+
+@cache
+def digest(language: str) -> str:
+    """Eight letters that change with the words of a language."""
+    with override(language):
+        return hashlib.sha256(repr(phrases()).encode()).hexdigest()[:8]
 
 
 def say(phrases: Phrases, key: str, number: int | None = None, /, **values: Any) -> str:
@@ -88,6 +97,11 @@ def _causes() -> Phrases:
 
 def _acts() -> Phrases:
     return {
+        "unit-waiting": _("waiting"),
+        "unit-timeouts": _("gave up in a minute"),
+        "less": _("One permit less for %(pool)s"),
+        "more-permits": _("One permit more for %(pool)s"),
+        "capacity": _("Capacity of %(pool)s"),
         "many-resized": _pair(lambda n: ngettext("One pool resized", "%(count)s pools resized", n)),
         "many-paused": _pair(lambda n: ngettext("One pool paused", "%(count)s pools paused", n)),
         "many-resumed": _pair(lambda n: ngettext("One pool resumed", "%(count)s pools resumed", n)),

@@ -38,6 +38,8 @@ log = logging.getLogger("relay.api")
 
 PAGE_DEFAULT = 100
 PAGE_LIMIT = 500
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+RANGE_LIMIT_S = 366 * 86_400
 
 M = TypeVar("M", bound=Model)
 C = TypeVar("C", int, str)
@@ -92,6 +94,7 @@ class ApiView(APIView):
     content_negotiation_class = JsonOnly
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]
     read_scope: ClassVar[str] = "read"
+    read_scope_too: ClassVar[str] = ""  # another one that is enough for reading
     write_scope: ClassVar[str] = "operate"
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
@@ -100,7 +103,11 @@ class ApiView(APIView):
         method = (request.method or "").lower()
         if method not in self.http_method_names or not hasattr(self, method):
             raise http.method_not_allowed(*self.allowed_methods)
-        principal(request).require(self.read_scope if request.method in ("GET", "HEAD") else self.write_scope)
+        who = principal(request)
+        if request.method not in ("GET", "HEAD"):
+            who.require(self.write_scope)
+        elif self.read_scope_too not in who.scopes:
+            who.require(self.read_scope)
 
     @property
     def default_response_headers(self) -> dict[str, str]:
@@ -222,6 +229,14 @@ def query_flag(request: Request, name: str) -> bool:
     if text not in ("true", "false"):
         raise invalid(name, "must be true or false")
     return text == "true"
+
+
+def query_range(request: Request, default: str) -> int:
+    """`?range=` in seconds, such as 15m or 24h. Raises 400 `invalid`."""
+    text = request.GET.get("range", default)
+    if not re.fullmatch(r"[0-9]{1,6}[smhd]", text) or not 1 <= int(text[:-1]) * UNITS[text[-1]] <= RANGE_LIMIT_S:
+        raise invalid("range", "a number with s, m, h or d, such as 15m or 1h; at most 366d")
+    return int(text[:-1]) * UNITS[text[-1]]
 
 
 def if_match(request: Request) -> frozenset[int] | None:

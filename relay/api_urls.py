@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from django.urls import path
 
-from relay.permits import live_views, views
+from relay.permits import live_views, sizing_views, views
 from relay.tenants import views as tenants
+from relay.tokens import usage_views
+from relay.tokens import views as tokens
 
 configuration = [
     path("pools", views.PoolsView.as_view()),
@@ -15,6 +17,7 @@ configuration = [
     path("pools/<str:pool>/drain", views.DrainView.as_view()),
     path("pools/<str:pool>/tenants", views.SharesView.as_view()),
     path("pools/<str:pool>/tenants/<str:tenant>", views.ShareView.as_view()),
+    path("pools/<str:pool>/sizing", sizing_views.SizingView.as_view()),
     path("pools/<str:pool>/leases", live_views.LeasesView.as_view()),
     path("pools/<str:pool>/waiters", live_views.WaitersView.as_view()),
     path("pools/<str:pool>/history", live_views.HistoryView.as_view()),
@@ -26,5 +29,8 @@ configuration = [
     path("tenants/<str:tenant>", tenants.TenantView.as_view()),
     path("tenants/<str:tenant>/keys", tenants.KeysView.as_view()),
     path("tenants/<str:tenant>/keys/<str:key>", tenants.KeyView.as_view()),
+    path("tokens/models", tokens.ModelsView.as_view()),
+    path("tokens/models/<path:name>", tokens.ModelDetailView.as_view()),
+    path("tokens/usage", usage_views.UsageView.as_view()),
     path("changes", tenants.ChangesView.as_view()),
 ]

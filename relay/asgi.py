@@ -80,6 +80,7 @@ class Application:
         self._handler = runtime.permits_api.handler
         self._routes = {
             **runtime.tokens_api.routes,
+            runtime.several_api.path: runtime.several_api.acquire,
             "/metrics": metrics_handler(runtime.meters, runtime.engine, settings.RELAY_METRICS_TOKEN),
             "/healthz": endpoint("GET", self._alive),
             "/readyz": endpoint("GET", self._ready),

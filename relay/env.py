@@ -106,6 +106,16 @@ class Environment:
         shown = f"[{host}]" if ":" in host else host
         return f"{parts.scheme}://{shown}" + (f":{port}" if port else "")
 
+    def redis_url(self, name: str) -> str | None:
+        """A secret: the address of a Redis or Valkey, checked without asking it; None if unset."""
+        value = self.secret(name)
+        if value is None or _is_redis_url(value):
+            return value
+        raise SettingsError(
+            f"{name} (a secret, not shown) is not allowed. Allowed: redis://host:6379/0, rediss://… for TLS, "
+            "unix:///path/of/socket, with user:password@ before the host if it needs them."
+        )
+
     def hosts(self, name: str, default: Sequence[str]) -> list[str]:
         """Host names as Django's ALLOWED_HOSTS takes them: `*`, names, `.domain`, addresses; no port."""
         hosts = self._list(name) or list(default)
@@ -144,6 +154,19 @@ def refused(name: str, value: str, allowed: str) -> SettingsError:
     """The line for a value that is not allowed. Not for secrets."""
     shown = value if len(value) <= 80 else value[:77] + "…"
     return SettingsError(f"{name}={shown!r} is not allowed. Allowed: {allowed}.")
+
+
+def _is_redis_url(value: str) -> bool:
+    try:
+        parts = urlsplit(value)
+        usable = parts.port != 0
+    except ValueError:
+        return False
+    if parts.scheme == "unix":
+        return parts.path.startswith("/")
+    database = parts.path.strip("/")
+    known = parts.scheme in {"redis", "rediss"} and is_host(parts.hostname or "")
+    return usable and known and (not database or (database.isascii() and database.isdigit()))
 
 
 def is_host(host: str) -> bool:

@@ -31,6 +31,8 @@ TOKENS_BODY_LIMIT = 16 * 1024 * 1024
 JSON_HEADERS = (b"content-type", b"application/json")
 PROBLEM_HEADERS = (b"content-type", b"application/problem+json")
 
+ATTENDED_BYTES = 64 * 1024
+
 NAME_SHOWN = 100  # characters of a field's name that an error repeats
 
 TITLES = {
@@ -51,6 +53,9 @@ TITLES = {
 }
 
 encode_json = msgspec.json.Encoder().encode
+
+# what `send` raises if the connection was lost unnoticed: uvicorn does not read while it has requests
+LOST = (RuntimeError, OSError)
 
 
 class Problem(Exception):
@@ -123,12 +128,17 @@ async def answer_problem(send: Send, problem: Problem) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
+def json_start(status: int, body: bytes) -> dict[str, Any]:
+    """The message that begins an answer with this JSON body."""
+    headers = [(b"content-length", b"%d" % len(body)), JSON_HEADERS]
+    return {"type": "http.response.start", "status": status, "headers": headers}
+
+
 class Reply(Struct, frozen=True):
-    """An answer with a JSON body. `sent` is told whether it could be handed to the connection."""
+    """An answer with a JSON body."""
 
     status: int
     body: bytes
-    sent: Callable[[bool], None] | None = None
 
 
 def endpoint(method: str, respond: Respond) -> Handler:
@@ -143,25 +153,16 @@ def endpoint(method: str, respond: Respond) -> Handler:
                 raise method_not_allowed(method)
             reply = await respond(scope, receive)
         except Exception as error:
-            await _answer_error(scope, send, error)
+            await answer_error(scope, send, error)
             return
         if reply is None:
             return
         body = reply.body
-        headers = [(b"content-length", b"%d" % len(body)), JSON_HEADERS]
-        sent = False
         try:
-            await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+            await send(json_start(reply.status, body))
             await send({"type": "http.response.body", "body": body})
-            sent = True
-        except (
-            RuntimeError,
-            OSError,
-        ):  # the connection was lost unnoticed: uvicorn does not read while it has requests
+        except LOST:
             log.debug("%s %s: the caller was gone", scope["method"], scope["path"])
-        finally:
-            if reply.sent is not None:
-                reply.sent(sent)
 
     return run
 
@@ -175,12 +176,13 @@ def streaming(method: str, handler: Handler) -> Handler:
                 raise method_not_allowed(method)
             await handler(scope, receive, send)
         except Exception as error:
-            await _answer_error(scope, send, error)
+            await answer_error(scope, send, error)
 
     return run
 
 
-async def _answer_error(scope: Scope, send: Send, error: Exception) -> None:
+async def answer_error(scope: Scope, send: Send, error: Exception) -> None:
+    """Answers a `Problem` as it is, anything else as a 500 that is logged."""
     if not isinstance(error, Problem):
         log.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
         error = Problem(500, "internal", "The relay failed; its log says why.")
@@ -290,19 +292,26 @@ class Connection:
     uvicorn does not cancel a handler when its client leaves; only `receive` tells. The body must have been read.
     """
 
-    __slots__ = ("_receive", "_watch")
+    __slots__ = ("_cycle", "_receive", "_watch")
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
+        self._cycle: Any = getattr(receive, "__self__", None)  # of uvicorn: it has a flag and the transport
         self._watch: asyncio.Task[None] | None = None
 
     def gone(self) -> bool:
         """Whether the caller has left, without waiting."""
         if self._watch is not None:
             return self._watch.done()
-        disconnected = getattr(getattr(self._receive, "__self__", None), "disconnected", None)
-        if disconnected is not None:  # uvicorn's own flag
-            return bool(disconnected)
+        cycle = self._cycle
+        try:
+            # the flag is set a turn of the loop after the transport has begun to close
+            return bool(cycle.disconnected or cycle.transport.is_closing())
+        except AttributeError:
+            return self._asked()
+
+    def _asked(self) -> bool:
+        """The same of any other server."""
         step = self._receive().__await__()
         try:
             step.send(None)
@@ -313,7 +322,7 @@ class Connection:
 
     def dropped(self) -> bool:
         """After the answer: whether the connection was lost before all of it was taken. Only uvicorn tells."""
-        return bool(getattr(getattr(self._receive, "__self__", None), "disconnected", False))
+        return bool(getattr(self._cycle, "disconnected", False))
 
     def watch(self) -> asyncio.Task[None]:
         """A task that is done when the caller has left. End it with `close`."""
@@ -329,3 +338,21 @@ class Connection:
         """Stops watching."""
         if self._watch is not None and not self._watch.done():
             self._watch.cancel()
+
+
+def attended(receive: Receive, size: int, work: Awaitable[T]) -> Awaitable[T]:
+    """`work` on a body of `size` bytes, to be awaited. On a large one it is cancelled when the caller leaves meanwhile."""
+    return work if size <= ATTENDED_BYTES else _attended(receive, work)
+
+
+async def _attended(receive: Receive, work: Awaitable[T]) -> T:
+    connection = Connection(receive)
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task, connection.watch()}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise cut_off()
+    finally:
+        task.cancel()
+        connection.close()

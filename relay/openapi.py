@@ -35,18 +35,22 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "forbidden": (403, "`forbidden`: the key lacks the scope"),
     "not-found": (404, "`not-found`"),
     "pool-not-found": (404, "`pool-not-found`"),
+    "model-not-found": (404, "`model-not-found`"),
     "share-not-found": (404, "`pool-not-found`, or `not-found` for the tenant or its share"),
     "lease-not-found": (404, "`lease-not-found`"),
     "pool-exists": (409, "`pool-exists`"),
     "in-use": (409, "`in-use`: what has leases, waiters or references, or a name that is taken"),
-    "acquire-conflict": (409, "`superseded`, `waiter-cancelled`"),
+    "acquire-conflict": (409, "`superseded`, `waiter-cancelled`, `would-deadlock`"),
     "lease-ended": (410, "`lease-released`, `lease-expired`, `lease-revoked`, `lease-dropped`"),
     "version-conflict": (412, "`version-conflict`: If-Match is stale"),
     "body-too-large": (413, "`body-too-large`"),
     "not-json": (415, "`not-json`"),
     "idempotency-conflict": (422, "`idempotency-conflict`"),
-    "acquire-busy": (429, "`acquire-timeout`, `queue-full`"),
-    "acquire-unavailable": (503, "`pool-paused`, `pool-draining`, `engine-unavailable`, `shutting-down`"),
+    "acquire-busy": (429, "`acquire-timeout`, `queue-full`, `rate-limited`"),
+    "acquire-unavailable": (
+        503,
+        "`pool-paused`, `pool-draining`, `engine-unavailable`, `tokenizer-unavailable`, `shutting-down`",
+    ),
     "engine-unavailable": (503, "`engine-unavailable`, `shutting-down`"),
 }
 
@@ -58,6 +62,11 @@ REASON_QUERY = [OpenApiParameter("reason", {"type": "string", "maxLength": 500},
 IF_MATCH = [
     OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description='The ETag of the pool as read, or "*"')
 ]
+
+
+def range_query(default: str) -> OpenApiParameter:
+    """`?range=`."""
+    return OpenApiParameter("range", {"type": "string", "pattern": "^[0-9]{1,6}[smhd]$", "default": default})
 
 
 class KeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
@@ -72,6 +81,8 @@ class KeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call
 
 
 KEY_SCHEME: Schema = {"type": "http", "scheme": "bearer", "bearerFormat": "relay_<id>_<secret>"}
+# for clients of other services, at the addresses that look like theirs
+HEADER_KEY_SCHEME: Schema = {"type": "apiKey", "in": "header", "name": "x-api-key"}
 
 
 def ref(name: str) -> Schema:

@@ -18,13 +18,18 @@ from drf_spectacular.generators import SchemaGenerator
 from relay import http
 from relay.api_urls import configuration
 from relay.middleware import content_security_policy
-from relay.openapi import KEY_SCHEME, PROBLEM, Schema, operations, problem_answers, ref
-from relay.permits import api, serializers, shapes
+from relay.openapi import HEADER_KEY_SCHEME, KEY_SCHEME, PROBLEM, Schema, operations, problem_answers, ref
+from relay.permits import api, lease_api, serializers, several_api, shapes
 from relay.permits.engine.base import LeaseAnswer
+from relay.permits.sizing.sizer import Sizing
+from relay.permits.sizing_views import PoolSizing, SizingPatch
 from relay.tenants import config as tenants
 from relay.tenants.changes import REASON_LIMIT
 from relay.tenants.views import NewKey
 from relay.tokens import schema as tokens
+from relay.tokens.config import ModelPatch, NewModel
+from relay.tokens.usage_views import Usage
+from relay.tokens.views import Model
 
 BASE = "/api/v1"
 CONFIGURING = (
@@ -36,6 +41,10 @@ CONFIGURING = (
     tenants.NewTenant,
     tenants.TenantPatch,
     NewKey,
+    Sizing,
+    SizingPatch,
+    NewModel,
+    ModelPatch,
     shapes.Reason,
 )
 SHAPES = (
@@ -49,10 +58,16 @@ SHAPES = (
     LeaseAnswer,
     shapes.Waiter,
     shapes.History,
+    PoolSizing,
+    Model,
+    Usage,
     shapes.Revoked,
     shapes.Cancelled,
     api.ReleaseAnswer,
     api.AcquireBody,
+    lease_api.ResizeBody,
+    several_api.AcquireSeveralBody,
+    several_api.SeveralLeases,
     api.RenewBody,
     api.ReleaseBody,
 )
@@ -67,7 +82,10 @@ def document() -> Schema:
     return found | {
         "openapi": "3.1.0",
         "paths": dict(sorted((paths | data_plane_paths() | tokens.openapi()).items())),
-        "components": {"schemas": components(), "securitySchemes": {"key": KEY_SCHEME}},
+        "components": {
+            "schemas": components(),
+            "securitySchemes": {"key": KEY_SCHEME, "header_key": HEADER_KEY_SCHEME},
+        },
         "security": [{"key": []}],
         "servers": [{"url": "/"}],
     }
@@ -99,6 +117,7 @@ def data_plane_paths() -> dict[str, Schema]:
     lease = _parameter("id", "path")
     return {
         f"{BASE}/pools/{{pool}}/acquire": {"post": _acquire()},
+        f"{BASE}/acquire": {"post": _acquire_several()},
         f"{BASE}/leases/{{id}}": {
             "get": _operation(
                 "get_lease",
@@ -128,9 +147,20 @@ def data_plane_paths() -> dict[str, Schema]:
                 "ReleaseBody",
             )
         },
+        f"{BASE}/leases/{{id}}/resize": {
+            "post": _operation(
+                "resize_lease",
+                "Changes the permits of a live lease; more are had at once or not at all",
+                {"200": _answer("LeaseAnswer", "The lease")},
+                ("acquire-invalid", *_BODY[1:], *_LEASE, "acquire-busy", "acquire-unavailable"),
+                [lease],
+                "ResizeBody",
+            )
+        },
     }
 
 
+_LEASE = ("lease-not-found", "lease-ended")
 _BODY = ("invalid", "unauthenticated", "forbidden", "body-too-large", "not-json")
 
 
@@ -140,6 +170,7 @@ def _acquire() -> Schema:
         "acquire-invalid",
         *_BODY[1:],
         "pool-not-found",
+        "model-not-found",
         "acquire-conflict",
         "idempotency-conflict",
         "acquire-busy",
@@ -151,6 +182,21 @@ def _acquire() -> Schema:
     }
     summary = "Acquires permits, waiting for them up to `timeout_s`"
     return _operation("acquire", summary, successes, problems, [_parameter("pool", "path"), key], "AcquireBody")
+
+
+def _acquire_several() -> Schema:
+    one = _acquire()
+    successes = {
+        "201": _answer("SeveralLeases", "Granted by this call"),
+        "200": _answer("SeveralLeases", "They existed: a repeat"),
+    }
+    several = {
+        "operationId": "acquire_several",
+        "summary": "Acquires permits of several pools, all or nothing",
+        "parameters": one["parameters"][1:],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": ref("AcquireSeveralBody")}}},
+    }
+    return one | several | {"responses": one["responses"] | successes}
 
 
 def _operation(
@@ -169,7 +215,10 @@ def _operation(
         "responses": successes | problem_answers(problems),
     }
     if body is not None:
-        found["requestBody"] = {"required": body == "RenewBody", "content": {"application/json": {"schema": ref(body)}}}
+        found["requestBody"] = {
+            "required": body in ("RenewBody", "ResizeBody"),
+            "content": {"application/json": {"schema": ref(body)}},
+        }
     return found
 
 

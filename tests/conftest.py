@@ -12,6 +12,7 @@ from typing import NoReturn
 import pytest
 
 from tests.postgres_server import PostgresServer, find_postgres
+from tests.redis_server import PROGRAMS, RedisServer
 from tests.relay_server import RelayServer
 
 PASSWORD = "a password for tests"
@@ -96,6 +97,14 @@ def postgres() -> Iterator[PostgresServer]:
     server = PostgresServer(programs)
     yield server
     server.stop()
+
+
+@pytest.fixture
+def redis() -> Iterator[RedisServer]:
+    """A running Redis or Valkey of the test's own, empty."""
+    server = RedisServer(program(*PROGRAMS))
+    yield server
+    server.kill()
 
 
 def program(*names: str) -> str:

@@ -75,7 +75,7 @@ def test_a_wrong_value_stops_any_command_with_one_line_that_says_what_is_allowed
         ({"RELAY_DATABASE_URL": f"postgresql://me:{SECRET}@db"}, "RELAY_DATABASE_URL"),
         ({"RELAY_DATABASE_URL": "sqlite://:memory:"}, "RELAY_DATABASE_URL"),
         ({"RELAY_SECRET_KEY": "short-" + SECRET[:20]}, "RELAY_SECRET_KEY"),
-        ({"RELAY_REDIS_URL": f"redis://:{SECRET}@cache:6379"}, "embedded engine"),
+        ({"RELAY_REDIS_URL": f"http://:{SECRET}@cache:6379"}, "redis://host:6379/0"),
         ({"RELAY_METRICS_TOKEN": SECRET, "RELAY_METRICS_TOKEN_FILE": __file__}, "RELAY_METRICS_TOKEN_FILE"),
         ({"RELAY_METRICS_TOKEN_FILE": "/nowhere/token"}, "RELAY_METRICS_TOKEN_FILE='/nowhere/token'"),
         ({"RELAY_ADMIN_PASSWORD_FILE": os.devnull}, "RELAY_ADMIN_PASSWORD_FILE"),

@@ -17,7 +17,7 @@ MOST = 200
 
 def fixed(scenario: Scenario) -> Sized:
     """The size that somebody set once."""
-    return Sized(lambda _: None, lambda _: None)
+    return Sized(lambda _: None, lambda _, __: None)
 
 
 def oracle(scenario: Scenario) -> Sized:
@@ -26,7 +26,7 @@ def oracle(scenario: Scenario) -> Sized:
     def look(sample: Sample) -> int:
         return max(1, int(min(scenario.capacity(sample.at), scenario.capacity(sample.at + 1))))
 
-    return Sized(look, lambda _: None)
+    return Sized(look, lambda _, __: None)
 
 
 def by_load(scenario: Scenario) -> Sized:
@@ -45,16 +45,16 @@ def _sizer(settings: Sizing) -> Sized:
     def size(decision: Decision | None) -> int | None:
         return None if decision is None else decision.after
 
-    return Sized(lambda sample: size(sizer.look(sample)), lambda done: size(sizer.completed(done)))
+    return Sized(lambda sample: size(sizer.look(sample)), lambda done, _: size(sizer.completed(done)))
 
 
 def netflix_aimd(scenario: Scenario) -> Sized:
     """Netflix's AIMDLimit: x 0.9 on every drop, + 1 on every success while at least half is in use."""
 
-    def completed(done: Completion) -> int | None:
+    def completed(done: Completion, in_use: int) -> int | None:
         if done.outcome != "ok":
             return max(1, int(done.capacity * 0.9))
-        return min(MOST, done.capacity + 1) if done.in_use * 2 >= done.capacity else None
+        return min(MOST, done.capacity + 1) if in_use * 2 >= done.capacity else None
 
     return Sized(lambda _: None, completed)
 
@@ -67,7 +67,7 @@ def _estimated(make: Callable[[], Estimator]) -> Callable[[Scenario], Sized]:
             found = estimator.propose(sample.capacity, sample.in_use)
             return None if found is None else min(MOST, found.capacity)
 
-        def completed(done: Completion) -> int | None:
+        def completed(done: Completion, in_use: int) -> int | None:
             estimator.observe(done.held_us)
             return None
 

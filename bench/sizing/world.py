@@ -38,10 +38,10 @@ class Scenario(Struct, frozen=True):
 
 
 class Sized(Struct):
-    """Whoever sets the size. Both give the size to set, or None."""
+    """Whoever sets the size: both give the size to set, or None. `completed` is told how much was in use as well."""
 
     look: Callable[[Sample], int | None]
-    completed: Callable[[Completion], int | None]
+    completed: Callable[[Completion, int], int | None]
 
 
 class Tally(Struct):
@@ -136,11 +136,10 @@ class World:
             self.tally.ok += 1
         else:
             self.tally.bad += 1
-        completion = Completion(
-            self._now, outcome, self._now - lease.acquired_us, self._core.in_use, self._config.capacity
-        )
+        completion = Completion(self._now, outcome, self._now - lease.acquired_us, self._config.capacity)
+        in_use = self._core.in_use
         self._core.release(lease.lease_id, "t", self._now)
-        self._resize(self._sized.completed(completion))
+        self._resize(self._sized.completed(completion, in_use))
         self._at(self._now + self._random.randrange(1, 2000), self._ask)
 
     def _resize(self, size: int | None) -> None:

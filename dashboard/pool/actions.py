@@ -32,13 +32,18 @@ def resize(request: HttpRequest, pool: str) -> HttpResponse:
     capacity = fields.whole(request.POST.get("capacity", ""))
 
     def act(actor: Actor, reason: str) -> Done:
-        before = config.find_pool(pool).capacity
-        row = config.update_pool(pool, {"capacity": capacity}, fields.version(request), actor=actor, reason=reason)
+        found, given, seen = config.find_pool(pool), {"capacity": capacity}, fields.version(request)
+        before = found.capacity
+        row = config.update_pool(pool, given, seen, actor=actor, reason=reason, pin=fields.pin(request.POST))
         said = _("capacity %(from)s → %(to)s") % {"from": before, "to": row.capacity}
-        if row.capacity == before:
+        if row.version == found.version:
             return Done(_("capacity %(capacity)s, as before") % {"capacity": before})
-        back = (("capacity", str(before)), ("version", str(row.version)))
-        return Done(said, reverse("pool-resize", args=[pool]), back)
+        if row.capacity == before:
+            said = _("pinned at %(size)s") % {"size": before}
+        back = [("capacity", str(before)), ("version", str(row.version))]
+        if found.sizing is not None:
+            back.append(("pin", fields.text(found.sizing["pin"])))
+        return Done(said, reverse("pool-resize", args=[pool]), tuple(back))
 
     return change(request, pool, act)
 
@@ -98,13 +103,16 @@ def new_share(request: HttpRequest, pool: str) -> HttpResponse:
     return put_share(request, pool, request.POST.get("tenant", "").strip())  # type: ignore[return-value]
 
 
-def change(request: HttpRequest, pool: str, act: Act, tab: str = "") -> HttpResponse:
-    """Makes a change as this person; tells the script, or goes back to the page and says it there."""
+def change(request: HttpRequest, pool: str, act: Act, tab: str = "", refused_to: str = "") -> HttpResponse:
+    """Makes a change as this person; tells the script, or goes back to the page and says it there.
+
+    `refused_to`: the page to go back to if it is refused, which holds what was typed.
+    """
     actor = Actor("person", request.user.get_username())
     try:
         done = act(actor, request.POST.get("reason", "").strip())
     except Problem as problem:
-        return _refused(request, pool, problem, tab)
+        return _refused(request, pool, problem, refused_to or _back(request, pool, tab))
     if by_script(request):
         return JsonResponse(done.answer())
     if done.url:
@@ -114,14 +122,14 @@ def change(request: HttpRequest, pool: str, act: Act, tab: str = "") -> HttpResp
     return redirect(_back(request, pool, tab))
 
 
-def _refused(request: HttpRequest, pool: str, problem: Problem, tab: str) -> HttpResponse:
+def _refused(request: HttpRequest, pool: str, problem: Problem, back: str) -> HttpResponse:
     conflict = _conflict(request, pool) if problem.code == "version-conflict" else None
     if by_script(request):
         return JsonResponse(problem.body() | {"conflict": conflict}, status=problem.status)
-    if conflict is not None and "capacity" in request.POST:
+    if conflict is not None:
         return paint(request, pool, conflict=conflict, status=412)
     messages.error(request, conflict["text"] if conflict else problem.detail)
-    return redirect(_back(request, pool, tab))
+    return redirect(back)
 
 
 def _conflict(request: HttpRequest, pool: str) -> dict[str, Any]:

@@ -166,7 +166,7 @@ def _chart(
         unit=unit,
         label=label,
         lines=lines,
-        paths=[(_path(drawn[line.name], top, line.kind), _css(line)) for line in lines],
+        paths=[(path(drawn[line.name], top, line.kind), _css(line)) for line in lines],
         top=figures.rate(top) if top < 10 else figures.whole(top),
         rows=rows,
         latest=[line.text(value) for line, value in zip(lines, newest, strict=True)],
@@ -185,7 +185,7 @@ def ceiling(value: float) -> float:
     return next((step * power for step in (1, 2, 3, 5, 10) if value <= step * power), 10 * power)
 
 
-def _path(values: Column, top: float, kind: str) -> str:
+def path(values: Column, top: float, kind: str) -> str:
     """A path of a box of 600 by 100; what has no value is a gap."""
     parts: list[str] = []
     start: float | None = None

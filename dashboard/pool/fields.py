@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, QueryDict
+from msgspec import UNSET, UnsetType
+
+from relay.http import invalid
 
 _WHOLE = ("limit", "guarantee", "max_waiters")
 
@@ -21,6 +24,18 @@ def decimal(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
+
+
+def pin(form: QueryDict) -> int | UnsetType | None:
+    """The pin that an Undo puts back: empty is none, nothing given is no Undo. Raises 400 `invalid`."""
+    if "pin" not in form:
+        return UNSET
+    found = whole(str(form["pin"]))
+    if found == "":
+        return None
+    if isinstance(found, int):
+        return found
+    raise invalid("pin", "must be a whole number, or empty for none")
 
 
 def version(request: HttpRequest) -> int | None:

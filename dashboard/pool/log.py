@@ -1,4 +1,4 @@
-"""Changes of a pool in words: who, when, from what to what."""
+"""Changes of a pool in words: who, when, from what to what. Decisions of the sizing that follow each other are one."""
 
 from __future__ import annotations
 
@@ -9,17 +9,23 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from dashboard.frame import who
 from dashboard.pool.figures import clock, moment, unix_ms, utc
-from relay.tenants.changes import changes_of
+from dashboard.pool.sizing_words import reason_in_words, sizing_parts
+from relay.permits.models import Pool
+from relay.tenants.changes import changes_of, newest_changes
 
 SHOWN = 100
+MARKS = 30  # decisions within this part of a chart's range are one mark
+TOGETHER_S = 60  # and in the list those of a minute
+_DECISION = "resize"
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 _HIDDEN = {"name", "tenant", "shares", "lease_id"}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A change. `parts` are (what, before, after); either end may be empty."""
+    """A change. `parts` are (what, before, after); either end may be empty. `size`: from what capacity to what."""
 
     at: datetime
     who: str
@@ -27,6 +33,7 @@ class Entry:
     parts: list[tuple[str, str, str]]
     why: str
     key: int
+    size: str = ""
 
     @property
     def utc(self) -> str:
@@ -52,41 +59,78 @@ class Entry:
     def mark(self) -> dict[str, Any]:
         """What a chart's mark says: the short form for its flag, all of it for its title."""
         sizes = [f"{before} → {after}" for _what, before, after in self.parts if before and after]
-        short = sizes[0] if len(self.parts) == 1 and sizes else self.what or _("several")
+        short = self.size or (sizes[0] if len(self.parts) == 1 and sizes else self.what or _("several"))
         why = f" · {self.why}" if self.why else ""
         return {"t": unix_ms(self.at) / 1000, "text": f"{self.who} {short}", "title": f"{self.who}: {self.line}{why}"}
 
 
-def entries(pool: str, since: datetime | None = None) -> list[Entry]:
-    """A pool's changes, the newest first."""
-    found = changes_of(pool, since or _LONG_AGO, None)
-    return [entry_of(change) for change in reversed(found[-SHOWN:])]
+def entries(pool: str, since: datetime | None = None, together_s: float = TOGETHER_S) -> list[Entry]:
+    """A pool's changes, the newest first. What the sizing decided within `together_s` seconds is one."""
+    since = since or _LONG_AGO
+    found = changes_of(pool, since, None, but=_DECISION)
+    decided = changes_of(pool, since, None, action=_DECISION)
+    together = sorted(found + decided, key=lambda change: int(change["id"]))
+    return [entry_of(change) for change in reversed(_runs(together, together_s)[-SHOWN:])]
+
+
+def _runs(changes: list[dict[str, Any]], together_s: float) -> list[dict[str, Any]]:
+    """The changes, with decisions that nothing else parts put together: from the first's size to the last's."""
+    runs: list[dict[str, Any]] = []
+    began = _LONG_AGO
+    for change in changes:
+        at, last = moment(change["at"]), runs[-1] if runs else None
+        if last and last["action"] == change["action"] == _DECISION and (at - began).total_seconds() < together_s:
+            runs[-1] = change | {"before": last["before"], "steps": last.get("steps", 1) + 1}
+        else:
+            began = at
+            runs.append(change)
+    return runs
 
 
 def marks(pool: str, range_s: int) -> list[dict[str, Any]]:
     """The changes of the last `range_s` seconds as a chart's marks, the oldest first."""
-    return [entry.mark() for entry in reversed(entries(pool, datetime.now(UTC) - timedelta(seconds=range_s)))]
+    since = datetime.now(UTC) - timedelta(seconds=range_s)
+    return [entry.mark() for entry in reversed(entries(pool, since, range_s / MARKS))]
 
 
 def entry_of(change: dict[str, Any]) -> Entry:
     """A change as `/changes` answers it, in words."""
     before, after = change["before"] or {}, change["after"] or {}
-    fields = [name for name in dict.fromkeys((*before, *after)) if name not in _HIDDEN]
-    if change["action"] == "update":
-        fields = [name for name in fields if before.get(name) != after.get(name)]
-    if change["action"] in ("pause", "resume", "drain"):
-        fields = []
-    if change["action"] == "create" and change["kind"] == "pool":
-        fields = ["capacity"]
-    if change["action"] in ("create", "delete"):
-        fields = [name for name in fields if (after or before).get(name) not in (None, "", 0)]
+    fields = _told(change, before, after)
     parts = [(_label(name), _value(before, name), _value(after, name)) for name in fields]
-    return Entry(moment(change["at"]), _who(change), _what(change), parts, change["reason"], change["id"])
+    if change["action"] == "sizing":
+        parts = sizing_parts(before.get("sizing"), after.get("sizing"))
+    sized = "capacity" in fields and change["action"] in ("update", _DECISION)
+    return Entry(
+        at=moment(change["at"]),
+        who=who(change),
+        what=_what(change),
+        parts=parts,
+        why=_why(change),
+        key=change["id"],
+        size=f"{before.get('capacity')} → {after.get('capacity')}" if sized else "",
+    )
 
 
-def _who(change: dict[str, Any]) -> str:
-    kinds = {"key": _("key %(name)s"), "command": _("command %(name)s"), "system": _("system %(name)s")}
-    return kinds.get(change["actor_kind"], "%(name)s") % {"name": change["actor"]}
+def _told(change: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """The fields that a change tells of."""
+    action = change["action"]
+    if action in ("pause", "resume", "drain", "sizing"):
+        return []
+    if action == _DECISION or (action == "create" and change["kind"] == "pool"):
+        return ["capacity"]
+    fields = [name for name in dict.fromkeys((*before, *after)) if name not in _HIDDEN]
+    if action == "update":
+        return [name for name in fields if before.get(name) != after.get(name)]
+    if action in ("create", "delete"):
+        return [name for name in fields if (after or before).get(name) not in (None, "", 0)]
+    return fields
+
+
+def _why(change: dict[str, Any]) -> str:
+    reason = reason_in_words(change["reason"]) if change["action"] == _DECISION else change["reason"]
+    steps = change.get("steps", 1)
+    return str(reason) if steps == 1 else _("%(why)s, the last of %(steps)s steps") % {"why": reason, "steps": steps}
 
 
 def _what(change: dict[str, Any]) -> str:
@@ -103,6 +147,7 @@ def _what(change: dict[str, Any]) -> str:
 def _label(name: str) -> str:
     labels = {
         "capacity": _("capacity"),
+        "pin": _("pinned at"),
         "weight": _("weight"),
         "limit": _("limit"),
         "guarantee": _("guarantee"),
@@ -143,16 +188,26 @@ class Sizing:
         return utc(self.at)
 
 
+def set_by(pool: Pool) -> Sizing | None:
+    """Who set the present capacity of a pool; None if that is longer ago than the log reaches."""
+    by_hand = _set_by_hand(pool.name, pool.version)
+    decision = newest_changes("pool", [pool.name], [_DECISION]).get(pool.name)
+    if decision is None or (by_hand is not None and by_hand.at > moment(decision["at"])):
+        return by_hand
+    return Sizing(who(decision), moment(decision["at"]))
+
+
 @lru_cache(maxsize=256)
-def set_by(pool: str, version: int) -> Sizing | None:
-    """Who set the capacity of this version of a pool; None if that is longer ago than the log reaches."""
-    for change in reversed(changes_of(pool, _LONG_AGO, None)):
+def _set_by_hand(pool: str, version: int) -> Sizing | None:
+    """Who but the sizing set the capacity of this version of a pool: all others' changes raise the version."""
+    for change in reversed(changes_of(pool, _LONG_AGO, None, but=_DECISION)):
         before, after = change["before"] or {}, change["after"] or {}
         if change["kind"] == "pool" and "capacity" in after and before.get("capacity") != after["capacity"]:
-            return Sizing(_who(change), moment(change["at"]))
+            return Sizing(who(change), moment(change["at"]))
     return None
 
 
 def last_change(pool: str) -> Entry | None:
-    """The newest change of a pool."""
-    return next(iter(entries(pool)), None)
+    """The newest change of a pool that raised its version."""
+    newest = changes_of(pool, _LONG_AGO, None, but=_DECISION)[-1:]
+    return entry_of(newest[0]) if newest else None

@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from dashboard.frame import render_page
-from dashboard.pool import charts, log, rows, undo
+from dashboard.pool import charts, log, rows, sizing, undo
 from dashboard.pool.facts import cause, facts
 from dashboard.pool.look import Look, look
 from dashboard.pool.query import TABS, Query
@@ -85,7 +85,7 @@ def _context(request: HttpRequest, found: Look, query: Query) -> dict[str, Any]:
         "library": CHART_LIBRARY,
         "other_view": query.to(view="charts" if query.view == "table" else "table"),
         "marks": log.marks(found.name, query.range_s),
-        "set_by": log.set_by(found.name, found.pool.version),
+        "set_by": log.set_by(found.pool),
         "sizes": rows.sizes(found),
         "undo": undo.offered(request, found.pool),
         "healths": HEALTHS,
@@ -104,6 +104,8 @@ def _panel(request: HttpRequest, found: Look, tenants: Any, query: Query, now: d
     if query.tab == "tenants":
         classes = list(PriorityClass.objects.values_list("name", flat=True))
         return {"tenants": tenants, "classes": classes}
+    if query.tab == "sizing":
+        return sizing.panel(found.pool, query)
     if query.tab == "changes":
         return {"entries": log.entries(found.name)}
     return {"snippets": snippets(address(request), found.name)}
@@ -119,6 +121,7 @@ def _tabs(found: Look, tenants: Any, query: Query) -> list[dict[str, Any]]:
         "holders": _("Holders"),
         "waiters": _("Waiters"),
         "tenants": _("Tenants"),
+        "sizing": _("Sizing"),
         "changes": _("Changes"),
         "connect": _("Connect"),
     }
@@ -130,7 +133,7 @@ def _tabs(found: Look, tenants: Any, query: Query) -> list[dict[str, Any]]:
             "name": name,
             "word": words[name],
             "count": counts.get(name, ""),
-            "url": query.to(tab=name, q="", edit="", limit=""),
+            "url": query.to(tab=name, q="", edit="", limit="", rule=""),
             "chosen": name == query.tab,
         }
         for name in TABS

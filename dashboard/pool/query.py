@@ -1,4 +1,4 @@
-"""What the page's address says: tab, range, view, search, and whose share is being edited."""
+"""What the page's address says: tab, range, view, search, whose share is being edited, and a sizing to try."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from dashboard.pool.charts import DEFAULT_RANGE, RANGES
+from dashboard.pool.sizing_form import RULES, typed
 
-TABS = ("holders", "waiters", "tenants", "changes", "connect")
+TABS = ("holders", "waiters", "tenants", "sizing", "changes", "connect")
 VIEWS = ("charts", "table")
 _FIND_LIMIT = 200
 
@@ -27,6 +28,8 @@ class Query:
     q: str = ""
     edit: str = ""
     limit: str = ""
+    rule: str = ""
+    sizing: tuple[tuple[str, str], ...] = ()  # what was typed into the form of the rule
 
     @classmethod
     def of(cls, request: HttpRequest, pool: str) -> Query:
@@ -45,6 +48,8 @@ class Query:
             q=given.get("q", "").strip()[:_FIND_LIMIT],
             edit=given.get("edit", "")[:_FIND_LIMIT],
             limit=given.get("limit", "")[:9],
+            rule=one_of("rule", RULES, ""),
+            sizing=tuple(typed({name: str(given[name]) for name in given}).items()) if "rule" in given else (),
         )
 
     @property
@@ -52,8 +57,8 @@ class Query:
         """The range in seconds."""
         return RANGES[self.range]
 
-    def to(self, **changes: str) -> str:
-        """The address with some of it changed."""
+    def to(self, **changes: Any) -> str:
+        """The address with some of it changed. Only the Sizing tab has a rule."""
         other = replace(self, **changes)
         plain = Query(self.pool)
         parts = {
@@ -61,4 +66,6 @@ class Query:
             for name in ("range", "view", "tab", "q", "edit", "limit")
             if getattr(other, name) != getattr(plain, name)
         }
+        if other.tab == "sizing" and other.rule:
+            parts |= {"rule": other.rule, **dict(other.sizing)}
         return reverse("pool", args=[self.pool]) + (f"?{urlencode(parts)}" if parts else "")

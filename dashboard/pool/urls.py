@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from django.urls import path
 
-from dashboard.pool import actions, endings, page
+from dashboard.pool import actions, endings, page, sizing_acts
 
 urlpatterns = [
     path("", page.show, name="pool"),
     path("history/", page.history, name="pool-history"),
     path("resize/", actions.resize, name="pool-resize"),
+    path("sizing/", sizing_acts.size, name="pool-sizing"),
     path("state/", actions.set_state, name="pool-state"),
     path("tenants/", actions.new_share, name="pool-new-share"),
     path("tenants/<str:tenant>/", actions.put_share, name="pool-share"),

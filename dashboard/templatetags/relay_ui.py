@@ -44,12 +44,6 @@ def duration(seconds: float | None) -> str:
 
 
 @register.filter
-def quiet(count: int) -> str:
-    """A count; a zero is a quiet dot."""
-    return figures.whole(count) if count else "·"
-
-
-@register.filter
 def class_word(name: str) -> str:
     """A priority class as a narrow column's head: short, and those that exist from the start in the reader's language."""
     known = {
@@ -68,17 +62,16 @@ def badge(health: str) -> dict[str, Any]:
 
 
 @register.inclusion_tag("dashboard/meter.html")
-def meter(pool: PoolLine, number: int) -> dict[str, Any]:
-    """Permits held of capacity; `number` makes the pattern's id unique on the page."""
-    bar = pictures.Meter.of(pool.in_use, pool.capacity, pool.guaranteed)
-    return {"pool": pool, "bar": bar, "number": number}
+def meter(pool: PoolLine) -> dict[str, Any]:
+    """The cell with the permits held of capacity, as numbers and as a bar."""
+    return {"pool": pool, "bar": pictures.Meter.of(pool.in_use, pool.capacity, pool.guaranteed)}
 
 
-@register.inclusion_tag("dashboard/spark.html")
-def spark(values: list[float | None], kind: str) -> dict[str, Any]:
-    """Five minutes as a line; `kind` is qps or wait."""
-    line, dot = pictures.spark(values, log=kind == "wait")
-    return {"kind": kind, "line": line, "dot": dot}
+@register.simple_tag
+def spark(values: list[float | None], kind: str, drawn: bool) -> str:
+    """Five minutes as a line; `kind` is qps or wait. What is not drawn is left to the page's script."""
+    line = pictures.spark(values, log=kind == "wait") if drawn else ""
+    return format_html('<svg><path d="{}"/></svg>', line) if line else ""
 
 
 @register.simple_tag

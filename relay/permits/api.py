@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Annotated, Any, Literal
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from relay.http import (
+    LOST,
     Connection,
     Handler,
     Problem,
     Receive,
     Reply,
     Scope,
+    Send,
+    answer_error,
+    attended,
     decode,
     encode_json,
     endpoint,
     headers_of,
     invalid,
+    json_start,
+    method_not_allowed,
     read_body,
 )
-from relay.permits.engine.base import SECOND, Ask, CallerGone, Engine, Lease, PoolConfig, Refused
+from relay.permits.engine.base import SECOND, Ask, CallerGone, Engine, PoolConfig, Refused
 from relay.permits.problems import problem_of
-from relay.tenants.keyring import KeyRing, Principal
+from relay.permits.sizing.base import Outcome
+from relay.tenants.keyring import KeyRing
+
+log = logging.getLogger("relay.http")
 
 METADATA_BYTES = 2048
 METADATA_DEPTH = 32
@@ -32,10 +42,16 @@ KEY_CHARACTERS = 200
 
 Duration = Annotated[float, Meta(ge=0)]
 Lasting = Annotated[float, Meta(gt=0)]
+Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000)]
+Count = Callable[[str, str, str], Awaitable[tuple[int, Any, Any]]]
 
 
 class AcquireBody(Struct, forbid_unknown_fields=True):
-    """The body of an acquire; what is unset takes the pool's default."""
+    """The body of an acquire; what is unset takes the pool's default.
+
+    `tokens` is what the call will use of the pool's tokens a minute; or `model` and `text`, whose tokens are counted.
+    `parent_lease_id` is a lease that the caller holds until it has this one: waits that could not end are refused.
+    """
 
     permits: Annotated[int, Meta(ge=1)] = 1
     priority: str | UnsetType = UNSET
@@ -43,6 +59,10 @@ class AcquireBody(Struct, forbid_unknown_fields=True):
     ttl_s: Lasting | UnsetType = UNSET
     holder: Annotated[str, Meta(max_length=200)] = ""
     metadata: dict[str, Any] = {}
+    tokens: Tokens | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    parent_lease_id: str | UnsetType = UNSET
 
 
 class RenewBody(Struct, forbid_unknown_fields=True):
@@ -52,9 +72,10 @@ class RenewBody(Struct, forbid_unknown_fields=True):
 
 
 class ReleaseBody(Struct, forbid_unknown_fields=True):
-    """The body of a release: how the work went."""
+    """The body of a release: how the work went, and the tokens that it used in truth: the difference is settled."""
 
-    outcome: Literal["ok", "error", "throttled", "timeout"] = "ok"
+    outcome: Outcome = "ok"
+    tokens: Tokens | UnsetType = UNSET
 
 
 class ReleaseAnswer(Struct, omit_defaults=True):
@@ -68,74 +89,94 @@ class ReleaseAnswer(Struct, omit_defaults=True):
 _ACQUIRE = msgspec.json.Decoder(AcquireBody)
 _RENEW = msgspec.json.Decoder(RenewBody)
 _RELEASE = msgspec.json.Decoder(ReleaseBody)
+_WENT_WELL = ReleaseBody()
 _LATE = {"released": "already-released", "expired": "expired", "revoked": "revoked", "dropped": "dropped"}
 
 _POOLS, _ACQUIRE_END = "/api/v1/pools/", "/acquire"
 _LEASES, _RENEW_END, _RELEASE_END = "/api/v1/leases/", "/renew", "/release"
+_POOL_NAME = slice(len(_POOLS), -len(_ACQUIRE_END))
+_RELEASED_ID = slice(len(_LEASES), -len(_RELEASE_END))
+_ACTION_DEPTH = 5  # slashes in /api/v1/leases/{id}/release and its like
 
 
 class PermitsApi:
-    """The handlers, and which path is whose."""
+    """The handlers, and which path is whose. `completed` hears of every release: pool, outcome, µs held.
 
-    def __init__(self, engine: Engine, keyring: KeyRing) -> None:
+    `count` counts a text's tokens: tenant, model, text; what it raises is answered as it is.
+    """
+
+    def __init__(
+        self, engine: Engine, keyring: KeyRing, completed: Callable[[str, Outcome, int], None], count: Count
+    ) -> None:
         self._engine = engine
         self._keyring = keyring
-        self._acquire_endpoint = endpoint("POST", self._acquire)
+        self._completed = completed
+        self._count = count
+        self._permit = keyring.permit
+        self.acts: dict[str, Handler] = {}  # what else can be done to a lease, by the end of its path
+        self._acquire_endpoint: Handler = self._acquire
         self._lease_endpoint = endpoint("GET", self._lease)
         self._renew_endpoint = endpoint("POST", self._renew)
-        self._release_endpoint = endpoint("POST", self._release)
+        self._release_endpoint: Handler = self._release
 
     def handler(self, path: str) -> Handler | None:
         """The handler of a path, None if it is not the data plane's."""
-        place, _, last = path.rpartition("/")
-        if last == "release":
-            return self._release_endpoint if _names_one(place, _LEASES) else None
-        if last == "acquire":
-            return self._acquire_endpoint if _names_one(place, _POOLS) else None
-        if last == "renew":
-            return self._renew_endpoint if _names_one(place, _LEASES) else None
-        return self._lease_endpoint if last and place == _LEASES[:-1] else None
+        depth = path.count("/")
+        if depth == _ACTION_DEPTH:
+            if path.startswith(_LEASES):
+                if path.endswith(_RELEASE_END):
+                    return self._release_endpoint
+                if path.endswith(_RENEW_END):
+                    return self._renew_endpoint
+                return self.acts.get(path[path.rindex("/") :])
+            return self._acquire_endpoint if path.startswith(_POOLS) and path.endswith(_ACQUIRE_END) else None
+        named = depth == _ACTION_DEPTH - 1 and path.startswith(_LEASES) and len(path) > len(_LEASES)
+        return self._lease_endpoint if named else None
 
-    def _permitted(self, headers: dict[bytes, bytes]) -> Principal:
-        principal = self._keyring.authenticate(headers.get(b"authorization"))
-        principal.require("permits")
-        return principal
-
-    async def _acquire(self, scope: Scope, receive: Receive) -> Reply | None:
-        headers = headers_of(scope)
-        principal = self._permitted(headers)
-        name = scope["path"][len(_POOLS) : -len(_ACQUIRE_END)]
-        engine = self._engine
-        pool = engine.pool(name)
-        if pool is None:
-            raise Problem(404, "pool-not-found", f"There is no pool {name[:100]!r}. GET /api/v1/pools lists them.")
-        try:
-            body = decode(_ACQUIRE, await read_body(headers, receive))
-            ask = self._ask(pool, principal.tenant, body, _idempotency_key(headers))
-        except Problem:
-            engine.malformed(name, principal.tenant)
-            raise
+    async def _acquire(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An acquire from its head to its answer. One coroutine: each one more costs every request 0.2 µs."""
         connection = Connection(receive)
         try:
+            if scope["method"] != "POST":
+                raise method_not_allowed("POST")
+            headers = dict(scope["headers"])
+            tenant = self._permit(headers.get(b"authorization"), "permits").tenant
+            name = scope["path"][_POOL_NAME]
+            engine = self._engine
+            pool = engine.pool(name)
+            if pool is None:
+                raise Problem(404, "pool-not-found", f"There is no pool {name[:100]!r}. GET /api/v1/pools lists them.")
+            try:
+                body = decode(_ACQUIRE, await read_body(headers, receive))
+                ask = self.ask(pool, tenant, body, headers.get(b"idempotency-key"))
+                if body.model is not UNSET or body.text is not UNSET:
+                    ask = await self._counted(ask, body, receive)
+            except Problem:
+                engine.malformed(name, tenant)
+                raise
             lease, granted = await engine.acquire(name, ask, connection)
-        except Refused as refused:
-            raise problem_of(refused) from None
+            answer = encode_json(engine.view(lease))
         except CallerGone:
-            return None
+            return
+        except Exception as error:
+            await answer_error(scope, send, problem_of(error) if isinstance(error, Refused) else error)
+            return
         finally:
             connection.close()
-        return Reply(201 if granted else 200, self._encoded(lease), partial(self._sent, lease, connection))
-
-    def _sent(self, lease: Lease, connection: Connection, handed_over: bool) -> None:
-        if handed_over and not connection.dropped():
-            self._engine.delivered(lease)
+        try:
+            await send(json_start(201 if granted else 200, answer))
+            await send({"type": "http.response.body", "body": answer})
+        except BaseException as error:
+            engine.undelivered(lease)
+            if not isinstance(error, LOST):
+                raise
         else:
-            self._engine.undelivered(lease)
+            if connection.dropped():
+                engine.undelivered(lease)
+            else:
+                engine.delivered(lease)
 
-    def _encoded(self, lease: Lease) -> bytes:
-        return encode_json(self._engine.view(lease))
-
-    def _ask(self, pool: PoolConfig, tenant: str, body: AcquireBody, key: str | None) -> Ask:
+    def ask(self, pool: PoolConfig, tenant: str, body: AcquireBody, key: bytes | None) -> Ask:
         """Fills in the pool's defaults. Raises 400 that names the field."""
         if body.metadata:
             _check_metadata(body.metadata)
@@ -149,8 +190,28 @@ class PermitsApi:
             pool.default_ttl_us if body.ttl_s is UNSET else _micros("ttl_s", body.ttl_s, pool.max_ttl_us),
             body.holder,
             body.metadata,
-            key,
+            None if key is None else _idempotency_key(key),
+            0 if body.tokens is UNSET else body.tokens,
+            None if body.parent_lease_id is UNSET else self._parent(tenant, body.parent_lease_id),
         )
+
+    def _parent(self, tenant: str, lease_id: str) -> str:
+        try:
+            self._engine.pool_of(lease_id, tenant)
+        except Refused:
+            raise invalid("parent_lease_id", "this tenant has no live lease of this id") from None
+        return lease_id
+
+    async def _counted(self, ask: Ask, body: AcquireBody, receive: Receive) -> Ask:
+        """The ask with the tokens of its text, counted exactly. Raises 400 that names the field, and what the count does."""
+        if body.tokens is not UNSET:
+            raise invalid("tokens", "state tokens, or give model and text to have them counted, not both")
+        if body.model is UNSET or body.text is UNSET:
+            missing = "model" if body.model is UNSET else "text"
+            raise invalid(missing, "missing; model and text go together")
+        counting = self._count(ask.tenant, body.model, body.text)
+        tokens, _, _ = await attended(receive, len(body.text), counting)
+        return structs.replace(ask, tokens=tokens)
 
     def _priority(self, pool: PoolConfig, tenant: str, asked: str | UnsetType) -> str:
         share = pool.shares.get(tenant)
@@ -180,46 +241,47 @@ class PermitsApi:
 
     async def _renew(self, scope: Scope, receive: Receive) -> Reply | None:
         headers = headers_of(scope)
-        principal = self._permitted(headers)
+        tenant = self._permit(headers.get(b"authorization"), "permits").tenant
         lease_id = scope["path"][len(_LEASES) : -len(_RENEW_END)]
         try:
-            pool = self._engine.pool_of(lease_id, principal.tenant)
+            pool = self._engine.pool_of(lease_id, tenant)
             raw = await read_body(headers, receive)
             if not raw:
                 raise invalid("body", 'empty; send {"ttl_s": 60}')
             body = decode(_RENEW, raw)
             ttl_us = None if body.ttl_s is UNSET else _micros("ttl_s", body.ttl_s, pool.max_ttl_us)
-            lease = await self._engine.renew(lease_id, principal.tenant, ttl_us)
+            lease = await self._engine.renew(lease_id, tenant, ttl_us)
         except Refused as refused:
             raise problem_of(refused) from None
-        return Reply(200, self._encoded(lease))
+        return Reply(200, encode_json(self._engine.view(lease)))
 
-    async def _release(self, scope: Scope, receive: Receive) -> Reply | None:
-        headers = headers_of(scope)
-        principal = self._permitted(headers)
-        lease_id = scope["path"][len(_LEASES) : -len(_RELEASE_END)]
-        raw = await read_body(headers, receive)
-        if raw:
-            decode(_RELEASE, raw)
+    async def _release(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A release from its head to its answer, in one coroutine as well."""
         try:
-            released = await self._engine.release(lease_id, principal.tenant)
-        except Refused as refused:
-            raise problem_of(refused) from None
+            if scope["method"] != "POST":
+                raise method_not_allowed("POST")
+            headers = dict(scope["headers"])
+            tenant = self._permit(headers.get(b"authorization"), "permits").tenant
+            raw = await read_body(headers, receive)
+            body = decode(_RELEASE, raw) if raw else _WENT_WELL
+            tokens = None if body.tokens is UNSET else body.tokens
+            released = await self._engine.release(scope["path"][_RELEASED_ID], tenant, tokens)
+        except Exception as error:
+            await answer_error(scope, send, problem_of(error) if isinstance(error, Refused) else error)
+            return
         if released.reason is None:
-            body = ReleaseAnswer(True, held_s=released.held_us / SECOND)
+            self._completed(released.pool, body.outcome, released.held_us)
+            answer = encode_json(ReleaseAnswer(True, released.held_us / SECOND))
         else:
-            body = ReleaseAnswer(False, reason=_LATE[released.reason])
-        return Reply(200, encode_json(body))
+            answer = encode_json(ReleaseAnswer(False, reason=_LATE[released.reason]))
+        try:
+            await send(json_start(200, answer))
+            await send({"type": "http.response.body", "body": answer})
+        except LOST:
+            log.debug("A release's caller was gone")
 
 
-def _names_one(path: str, prefix: str) -> bool:
-    return path.startswith(prefix) and "/" not in path[len(prefix) :]
-
-
-def _idempotency_key(headers: dict[bytes, bytes]) -> str | None:
-    raw = headers.get(b"idempotency-key")
-    if raw is None:
-        return None
+def _idempotency_key(raw: bytes) -> str:
     key = raw.decode("latin-1").strip()
     if not 1 <= len(key) <= KEY_CHARACTERS:
         raise invalid("Idempotency-Key", f"1 to {KEY_CHARACTERS} characters")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import Sum
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from relay.http import Problem, invalid
 from relay.permits import live, sync
@@ -63,42 +63,60 @@ def create_pool(fields: Mapping[str, Any], *, actor: Actor, reason: str = "") ->
         pool = Pool(**{field: getattr(new, field) for field in NewPool.__struct_fields__})
         _check_pool(pool)
         pool.save(force_insert=True)
-        _record(pool, actor, "create", None, pool_fields(pool), reason)
+        record_pool(pool, actor, "create", None, pool_fields(pool), reason)
     return pool
 
 
 def update_pool(
-    name: str, fields: Mapping[str, Any], if_version: Version = None, *, actor: Actor, reason: str = ""
+    name: str,
+    fields: Mapping[str, Any],
+    if_version: Version = None,
+    *,
+    actor: Actor,
+    reason: str = "",
+    pin: int | UnsetType | None = UNSET,
 ) -> Pool:
     """Changes what the fields name; works at once. `if_version`: refused unless the pool has (one of) it.
+
+    Where a policy sizes the pool, a capacity is a pin as well. `pin`: the one to leave instead, when a resize is undone.
 
     Raises 400 `invalid`, 404 `pool-not-found`, 412 `version-conflict`.
     """
     patch = checked(fields, PoolPatch)
+    if isinstance(pin, int) and not 1 <= pin <= 1_000_000:
+        raise invalid("pin", "must be from 1 to 1000000, or null for none")
     with changes.writing():
-        pool = _find_for_change(name, if_version)
-        before = pool_fields(pool)
+        pool = find_for_change(name, if_version)
+        before = pool_fields(pool) | _pin_of(pool)
         for field in POOL_FIELDS:
             value = getattr(patch, field)
             if value is not UNSET:
                 setattr(pool, field, value)
+        if patch.capacity is not UNSET and pool.sizing is not None:
+            # a size set by hand wins until the pin is taken away
+            pool.sizing["pin"] = patch.capacity if pin is UNSET else pin
         _check_pool(pool)
-        if pool_fields(pool) != before:
-            _save(pool)
-            _record(pool, actor, "update", before, pool_fields(pool), reason)
+        after = pool_fields(pool) | _pin_of(pool)
+        if after != before:
+            save_version(pool)
+            record_pool(pool, actor, "update", before, after, reason)
     return pool
+
+
+def _pin_of(pool: Pool) -> dict[str, Any]:
+    return {} if pool.sizing is None else {"pin": pool.sizing["pin"]}
 
 
 def set_pool_state(name: str, state: PoolState, if_version: Version = None, *, actor: Actor, reason: str = "") -> Pool:
     """Pauses, drains or resumes a pool, from any state. Raises 404 `pool-not-found`, 412 `version-conflict`."""
     with changes.writing():
-        pool = _find_for_change(name, if_version)
+        pool = find_for_change(name, if_version)
         before = pool_fields(pool)
         if pool.state != state:
             pool.state = state
-            _save(pool)
+            save_version(pool)
             action = {"active": "resume", "paused": "pause", "draining": "drain"}[state]
-            _record(pool, actor, action, before, pool_fields(pool), reason)
+            record_pool(pool, actor, action, before, pool_fields(pool), reason)
     return pool
 
 
@@ -110,9 +128,9 @@ def delete_pool(name: str, force: bool = False, if_version: Version = None, *, a
     removed = False
     try:
         with changes.writing():
-            pool = _find_for_change(name, if_version)
+            pool = find_for_change(name, if_version)
             before = pool_fields(pool) | {"shares": [share_fields(share) for share in shares_of(pool)]}
-            _record(pool, actor, "delete", before, None, reason)
+            record_pool(pool, actor, "delete", before, None, reason)
             pool.delete()
             # Last: from here nothing but the commit can fail, and the engine answers for leases and waiters.
             if running.server() is not None:
@@ -162,7 +180,7 @@ def put_share(
     """
     body = checked(fields, ShareBody)
     with changes.writing():
-        pool = _find_for_change(name, if_version)
+        pool = find_for_change(name, if_version)
         row = find_tenant(tenant)
         share = pool.shares.select_related("tenant").filter(tenant=row).first()
         before = share_fields(share) if share else None
@@ -173,7 +191,7 @@ def put_share(
         _check_share(pool, share, guarantee_before)
         if share_fields(share) != before:
             share.save()
-            _save(pool)
+            save_version(pool)
             action = "create" if before is None else "update"
             _record_share(pool, share, actor, action, before, share_fields(share), reason)
     return share
@@ -182,11 +200,11 @@ def put_share(
 def delete_share(name: str, tenant: str, if_version: Version = None, *, actor: Actor, reason: str = "") -> None:
     """Takes a tenant's share away: it is like any other then. Raises 404 `pool-not-found`, `not-found`, 412."""
     with changes.writing():
-        pool = _find_for_change(name, if_version)
+        pool = find_for_change(name, if_version)
         share = find_share(pool, tenant)
         before = share_fields(share)
         share.delete()
-        _save(pool)
+        save_version(pool)
         _record_share(pool, share, actor, "delete", before, None, reason)
 
 
@@ -198,7 +216,8 @@ def warnings(pool: Pool) -> list[str]:
     return [f"The guarantees add up to {total}, above the capacity of {pool.capacity}: not all can be kept at once."]
 
 
-def _find_for_change(name: str, if_version: Version) -> Pool:
+def find_for_change(name: str, if_version: Version) -> Pool:
+    """The pool, inside the caller's transaction. Raises 404 `pool-not-found`, 412 `version-conflict`."""
     pool = find_pool(name)
     versions = frozenset([if_version]) if isinstance(if_version, int) else if_version
     if versions is not None and pool.version not in versions:
@@ -251,14 +270,16 @@ def _guarantees(pool: Pool) -> int:
     return int(pool.shares.aggregate(total=Sum("guarantee"))["total"] or 0)
 
 
-def _save(pool: Pool) -> None:
+def save_version(pool: Pool) -> None:
+    """Writes the row as its next version."""
     pool.version += 1
     pool.save()
 
 
-def _record(
+def record_pool(
     pool: Pool, actor: Actor, action: str, before: dict[str, Any] | None, after: dict[str, Any] | None, reason: str
 ) -> None:
+    """Writes the pool's Change row, in the caller's transaction."""
     changes.record(actor, "pool", pool.name, action, before, after, pool=pool.name, reason=reason)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar, cast, overload
 
 from relay.http import Problem
+from relay.permits.autosize import Autosizer
 from relay.permits.engine.base import SECOND, Engine, Refused, WaiterView
 from relay.permits.engine.views import timestamp
 from relay.permits.models import Pool
@@ -23,6 +24,7 @@ class Serving(Protocol):
 
     engine: Engine
     meters: Meters
+    autosizer: Autosizer
 
     def call(self, fn: Callable[..., Any], *args: Any, timeout_s: float = 10.0) -> Any:
         """Runs `fn(*args)` on the event loop, awaits what it returns if it can be awaited."""
@@ -70,7 +72,9 @@ def _live_numbers(runtime: Serving, names: list[str]) -> dict[str, dict[str, Any
     for name in names:
         gauges = runtime.engine.pool_gauges(name)
         if gauges is not None:
-            numbers[name] = describe(gauges, runtime.meters.pool(name).window())
+            # the size in force: the row of an automatic decision may be a moment behind
+            live = describe(gauges, runtime.meters.pool(name).window())
+            numbers[name] = {"capacity": gauges.capacity} | live
     return numbers
 
 
@@ -87,4 +91,7 @@ def waiter_answer(view: WaiterView) -> dict[str, Any]:
         "position": view.position,
         "connected": view.connected,
         "estimated_wait_s": None if view.estimated_wait_us is None else view.estimated_wait_us / SECOND,
+        "tokens": view.tokens,
+        "blocked_by": view.blocked_by,
+        "ready_at": None if view.ready_us is None else timestamp(view.ready_us),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from typing import Any
 
@@ -11,18 +10,14 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from relay.api import ApiView, actor, listed, offset_page, read_nothing, visible_tenant
-from relay.http import invalid
-from relay.openapi import LIST_QUERY, documented, list_of, ref
+from relay.api import ApiView, actor, listed, offset_page, query_range, read_nothing, visible_tenant
+from relay.openapi import LIST_QUERY, documented, list_of, range_query, ref
 from relay.permits import acts
 from relay.permits.config import find_pool
 from relay.permits.live import on_loop, waiter_answer
 from relay.tenants.changes import changes_of
 
 LIVE_QUERY = [*LIST_QUERY, OpenApiParameter("tenant", str), OpenApiParameter("priority", str)]
-RANGE_QUERY = [OpenApiParameter("range", {"type": "string", "pattern": "^[0-9]{1,6}[smhd]$", "default": "1h"})]
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-RANGE_LIMIT_S = 366 * 86_400
 
 
 class LeasesView(ApiView):
@@ -82,22 +77,16 @@ class HistoryView(ApiView):
         "A pool's samples; a gap is a missing row. `changes` are those of the range that one may see",
         answer=ref("History"),
         problems=("invalid", "pool-not-found", "engine-unavailable"),
-        query=RANGE_QUERY,
+        query=[range_query("1h")],
     )
     def get(self, request: Request, pool: str) -> Response:
         """The samples of a range."""
-        range_s = _range_s(request.GET.get("range", "1h"))
+        range_s = query_range(request, "1h")
         find_pool(pool)
         history = on_loop(lambda runtime: runtime.meters.pool(pool).history(range_s))
         _, tenant = visible_tenant(request)
         since = timezone.now() - timedelta(seconds=range_s)
         return Response(history | {"changes": changes_of(pool, since, tenant)})
-
-
-def _range_s(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,6}[smhd]", text) or not 1 <= int(text[:-1]) * UNITS[text[-1]] <= RANGE_LIMIT_S:
-        raise invalid("range", "a number with s, m, h or d, such as 15m or 1h; at most 366d")
-    return int(text[:-1]) * UNITS[text[-1]]
 
 
 class RevokeView(ApiView):

@@ -38,7 +38,12 @@ class Pool(models.Model):
     max_waiters = models.PositiveIntegerField(default=10_000)
     aging_s = models.FloatField(null=True, blank=True, default=30.0)
     reconnect_grace_s = models.FloatField(default=10.0)
+    requests_per_minute = models.PositiveIntegerField(null=True, blank=True, default=None)
+    requests_burst = models.PositiveIntegerField(null=True, blank=True, default=None)  # null: a tenth of the minute's
+    tokens_per_minute = models.PositiveIntegerField(null=True, blank=True, default=None)
+    tokens_burst = models.PositiveIntegerField(null=True, blank=True, default=None)
     state = models.CharField(max_length=16, choices=STATES, default="active")
+    sizing = models.JSONField(null=True, blank=True, default=None)  # permits.sizing.sizer.Sizing; null: sized by hand
     version = models.PositiveBigIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)

@@ -15,11 +15,12 @@ Capacity = Annotated[int, Meta(ge=1, le=1_000_000)]
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 Duration = Annotated[float, Meta(ge=0, le=YEAR_S)]
 Positive = Annotated[float, Meta(gt=0, le=YEAR_S)]
+Many = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Rank = Annotated[int, Meta(ge=0, le=99)]
 
 
 class PoolPatch(Struct, forbid_unknown_fields=True):
-    """What of a pool can be changed. Durations in seconds."""
+    """What of a pool can be changed. Durations in seconds; rates as in NewPool."""
 
     capacity: Capacity | UnsetType = UNSET
     description: Description | UnsetType = UNSET
@@ -32,10 +33,17 @@ class PoolPatch(Struct, forbid_unknown_fields=True):
     max_waiters: Count | UnsetType = UNSET
     aging_s: Positive | UnsetType | None = UNSET
     reconnect_grace_s: Duration | UnsetType = UNSET
+    requests_per_minute: Many | UnsetType | None = UNSET
+    requests_burst: Many | UnsetType | None = UNSET
+    tokens_per_minute: Many | UnsetType | None = UNSET
+    tokens_burst: Many | UnsetType | None = UNSET
 
 
 class NewPool(Struct, forbid_unknown_fields=True, kw_only=True):
-    """What makes a pool. Durations in seconds."""
+    """What makes a pool. Durations in seconds.
+
+    Rates: null is none. A burst is what can go at once after a pause, null a tenth of the minute's; it counts beside a rate only.
+    """
 
     name: Name
     capacity: Capacity
@@ -49,6 +57,10 @@ class NewPool(Struct, forbid_unknown_fields=True, kw_only=True):
     max_waiters: Count = 10_000
     aging_s: Positive | None = 30.0
     reconnect_grace_s: Duration = 10.0
+    requests_per_minute: Many | None = None
+    requests_burst: Many | None = None
+    tokens_per_minute: Many | None = None
+    tokens_burst: Many | None = None
 
 
 class ShareBody(Struct, forbid_unknown_fields=True):

@@ -14,6 +14,21 @@ Seconds = Annotated[float, Meta(ge=0)]
 Health = Literal["paused", "draining", "shrinking", "starving", "queuing", "full", "flowing", "idle"]
 
 
+class RateLevel(Struct):
+    """A rate, its burst in force, and how many could go at once now: negative after more was used than stated."""
+
+    per_minute: int
+    burst: int
+    available: float
+
+
+class RateLevels(Struct):
+    """The rates that are set."""
+
+    requests: RateLevel | UnsetType = UNSET
+    tokens: RateLevel | UnsetType = UNSET
+
+
 class Pool(NewPool, kw_only=True):
     """A pool: its configuration, and its numbers at this moment. `qps` and `average_wait_s` are over `window_s`."""
 
@@ -27,6 +42,7 @@ class Pool(NewPool, kw_only=True):
     qps: float
     average_wait_s: Seconds | None
     window_s: float
+    rates: RateLevels
     version: int
     created_at: datetime
     updated_at: datetime
@@ -93,7 +109,10 @@ class Change(Struct):
 
 
 class Waiter(Struct):
-    """An acquire that is queued. `position` counts from 1; null past the first 500, and for who is passed over or absent."""
+    """An acquire that is queued. `position` counts from 1; null past the first 500, and for who is passed over or absent.
+
+    `blocked_by` says what the first one waits for; where it is a rate, `ready_at` says until when.
+    """
 
     waiter_id: str
     tenant: str
@@ -105,6 +124,9 @@ class Waiter(Struct):
     position: int | None
     connected: bool
     estimated_wait_s: Seconds | None
+    tokens: int
+    blocked_by: Literal["rate", "capacity"] | None
+    ready_at: datetime | None
 
 
 class History(TypedDict):

@@ -8,7 +8,10 @@ from typing import Any
 from msgspec import Struct
 
 from relay.permits.engine.base import SECOND, PoolConfig, Share
+from relay.permits.engine.rates import Rate
 from relay.permits.models import Pool, PoolShare, PriorityClass
+from relay.permits.sizing.rows import sizing_of
+from relay.permits.sizing.sizer import Sizing
 from relay.tenants.changes import change_answer
 from relay.tenants.keyring import KeyRow
 from relay.tenants.keys import live_keys
@@ -17,7 +20,10 @@ from relay.tokens.models import TokenModel
 
 
 class Delta(Struct, frozen=True):
-    """What changed up to `version`. None where nothing did; a pool that is None is gone. `changes`: the oldest first."""
+    """What changed up to `version`. None where nothing did; a pool that is None is gone. `changes`: the oldest first.
+
+    `sizings` has every pool that `pools` has; None where nothing sizes it.
+    """
 
     version: int
     pools: dict[str, PoolConfig | None]
@@ -26,6 +32,7 @@ class Delta(Struct, frozen=True):
     keys: list[KeyRow] | None
     models: list[TokenModel] | None
     changes: list[dict[str, Any]]
+    sizings: dict[str, Sizing | None] = {}
 
 
 def newest_version() -> int:
@@ -40,7 +47,7 @@ def changes_since(version: int | None) -> Delta:
     """
     newest = newest_version()
     if version is None:
-        return Delta(newest, pools_of(None), _ranks(), _weights(), live_keys(), _models(), [])
+        return Delta(newest, pools_of(None), _ranks(), _weights(), live_keys(), _models(), [], _sizings(None))
     rows = list(Change.objects.filter(id__gt=version, id__lte=newest).order_by("id"))
     kinds = {row.kind for row in rows}
     named = {row.pool for row in rows if row.kind in ("pool", "share")}
@@ -52,6 +59,7 @@ def changes_since(version: int | None) -> Delta:
         keys=live_keys() if "api-key" in kinds else None,
         models=_models() if "model" in kinds else None,
         changes=[change_answer(row) for row in rows],
+        sizings=_sizings(named) if named else {},
     )
 
 
@@ -76,6 +84,7 @@ def pool_config(pool: Pool, shares: dict[str, Share]) -> PoolConfig:
     return PoolConfig(
         name=pool.name,
         capacity=pool.capacity,
+        ceiling=None if pool.sizing is None else pool.sizing["maximum"],
         state=pool.state,  # type: ignore[arg-type]  # only these states are ever written
         default_priority=pool.default_priority,
         default_timeout_us=_us(pool.default_timeout_s),
@@ -87,11 +96,25 @@ def pool_config(pool: Pool, shares: dict[str, Share]) -> PoolConfig:
         aging_us=None if pool.aging_s is None else _lasting(pool.aging_s),
         reconnect_grace_us=_us(pool.reconnect_grace_s),
         shares=shares,
+        requests=_rate(pool.requests_per_minute, pool.requests_burst),
+        tokens=_rate(pool.tokens_per_minute, pool.tokens_burst),
     )
+
+
+def _sizings(names: Iterable[str] | None) -> dict[str, Sizing | None]:
+    pools = Pool.objects.all() if names is None else Pool.objects.filter(name__in=names)
+    found: dict[str, Sizing | None] = dict.fromkeys(names or ())
+    return found | {pool.name: sizing_of(pool) for pool in pools}
 
 
 def _share(row: PoolShare) -> Share:
     return Share(row.weight, row.limit, row.guarantee, row.max_waiters, row.max_priority)
+
+
+def _rate(per_minute: int | None, burst: int | None) -> Rate | None:
+    if per_minute is None:
+        return None
+    return Rate(per_minute, max(1, per_minute // 10) if burst is None else burst)
 
 
 def _us(seconds: float) -> int:

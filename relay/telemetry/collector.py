@@ -9,8 +9,9 @@ from relay import __version__
 from relay.telemetry.exposition import Family, HistogramText, escape, labels, number
 from relay.telemetry.gauges import Gauged, PoolGauges
 from relay.telemetry.histogram import Histogram
-from relay.telemetry.meters import TIMED_OUTCOMES, Meters, PoolMeter, TokenMeter
+from relay.telemetry.meters import TIMED_OUTCOMES, Meters, PoolMeter
 from relay.telemetry.present import describe
+from relay.telemetry.token_meter import CORE_HOUR_USD, LEVELS, ModelMeter, TokenMeter
 
 STATES = ("active", "paused", "draining")
 
@@ -27,17 +28,36 @@ FAMILIES = (
     ("relay_pool_qps", "gauge", "Acquire arrivals a second over the last 60 s."),
     ("relay_pool_average_wait_seconds", "gauge", "Mean wait of the grants of the last 60 s; NaN without grants."),
     ("relay_pool_drift", "gauge", "Permits in use less the sum over the leases; anything but 0 is a fault."),
+    ("relay_pool_sizing_decisions_total", "counter", "Sizes set by a sizing policy, by direction."),
+    ("relay_pool_rate_available", "gauge", "Requests or tokens that the pool's rate would let through at once."),
+    ("relay_pool_rate_limited_total", "counter", "Acquires refused, or waited for in vain, because of a rate."),
     ("relay_tenant_permits_in_use", "gauge", "Permits held, by tenant."),
     ("relay_tokenize_requests_total", "counter", "Token requests, by where the answer came from."),
     ("relay_tokens_counted_total", "counter", "Tokens counted."),
     ("relay_tokenize_seconds", "histogram", "How long token requests took."),
     ("relay_token_cache_bytes", "gauge", "Bytes held by a token cache."),
     ("relay_token_cache_entries", "gauge", "Entries of a token cache."),
+    (
+        "relay_token_reused_characters_total",
+        "counter",
+        "Characters counted, by the level that knew them; computed: no level did.",
+    ),
+    (
+        "relay_token_fast_differed_total",
+        "counter",
+        "Times that the optional fast tokenizer differed from the exact one; it is not used after that.",
+    ),
+    (
+        "relay_token_time_saved_seconds_total",
+        "counter",
+        f"Estimate: reused tokens times a computed one's mean time; for money at {CORE_HOUR_USD} USD a core-hour.",
+    ),
     ("relay_engine_up", "gauge", "1 while the engine serves permits."),
     ("relay_build_info", "gauge", "The version that runs, and its engine."),
 )
 
 Parts = dict[str, list[str]]
+SLICE = 200  # lines: what a pool of many tenants has
 
 
 class PoolText:
@@ -65,6 +85,10 @@ class PoolText:
         for reason, count in self._meter.ended_by.items():
             parts["relay_leases_ended_total"].append(
                 f'relay_leases_ended_total{{{self._pool},reason="{reason}"}} {count}\n'
+            )
+        for direction, count in self._meter.resizes.items():
+            parts["relay_pool_sizing_decisions_total"].append(
+                f'relay_pool_sizing_decisions_total{{{self._pool},direction="{direction}"}} {count}\n'
             )
         self._write_gauges(parts, gauges)
         self._write_tenants(parts["relay_tenant_permits_in_use"], gauges)
@@ -103,6 +127,13 @@ class PoolText:
         )
         for name, value in values:
             parts[name].append(f"{name}{{{self._pool}}} {number(value)}\n")
+        for rate in gauges.rates:
+            parts["relay_pool_rate_available"].append(
+                f'relay_pool_rate_available{{{self._pool},kind="{rate.kind}"}} {number(rate.available)}\n'
+            )
+        parts["relay_pool_rate_limited_total"].append(
+            f"relay_pool_rate_limited_total{{{self._pool}}} {self._meter.rate_limited}\n"
+        )
         for state in STATES:
             parts["relay_pool_state"].append(
                 f'relay_pool_state{{{self._pool},state="{state}"}} {int(state == gauges.state)}\n'
@@ -142,7 +173,8 @@ class Collector:
         for name in names:
             self._write_pool(name, parts)
             yield None
-        self._write_tokens(parts, self._meters.tokens)
+        for _ in self._write_tokens(parts, self._meters.tokens):
+            yield None
         kind = self._engine.kind
         parts["relay_engine_up"].append(f"relay_engine_up{{{labels(engine=kind)}}} {up}\n")
         parts["relay_build_info"].append(f"relay_build_info{{{labels(version=__version__, engine=kind)}}} 1\n")
@@ -158,17 +190,38 @@ class Collector:
             text = self._pools[name] = PoolText(name, meter)
         text.write(parts, gauges, self._meters.priorities)
 
-    def _write_tokens(self, parts: Parts, meter: TokenMeter) -> None:
-        for (model, source), count in meter.requests.items():
-            series = labels(model=model, source=source)
-            parts["relay_tokenize_requests_total"].append(f"relay_tokenize_requests_total{{{series}}} {count}\n")
-            parts["relay_tokenize_seconds"].append(self._time(model, source, meter.times[(model, source)]))
-        for (model, tenant), tokens in meter.tokens.items():
-            series = labels(model=model, tenant=tenant)
-            parts["relay_tokens_counted_total"].append(f"relay_tokens_counted_total{{{series}}} {tokens}\n")
+    def _write_tokens(self, parts: Parts, meter: TokenMeter) -> Iterator[None]:
+        meter.settle()
+        for model, counters in list(meter.models.items()):
+            self._write_model(parts, model, counters)
+            yield
+        lines = parts["relay_tokens_counted_total"]
+        for index, ((model, tenant), tokens) in enumerate(meter.tokens.items()):
+            lines.append(f"relay_tokens_counted_total{{{labels(model=model, tenant=tenant)}}} {tokens}\n")
+            if index % SLICE == SLICE - 1:
+                yield
         for tier, (size, entries) in meter.caches.items():
             parts["relay_token_cache_bytes"].append(f'relay_token_cache_bytes{{tier="{tier}"}} {size}\n')
             parts["relay_token_cache_entries"].append(f'relay_token_cache_entries{{tier="{tier}"}} {entries}\n')
+
+    def _write_model(self, parts: Parts, model: str, meter: ModelMeter) -> None:
+        for source, histogram in meter.times.items():
+            series = labels(model=model, source=source)
+            parts["relay_tokenize_requests_total"].append(
+                f"relay_tokenize_requests_total{{{series}}} {histogram.count}\n"
+            )
+            parts["relay_tokenize_seconds"].append(self._time(model, source, histogram))
+        for level, characters in zip(LEVELS, meter.characters, strict=True):
+            series = labels(model=model, level=level)
+            parts["relay_token_reused_characters_total"].append(
+                f"relay_token_reused_characters_total{{{series}}} {characters}\n"
+            )
+        parts["relay_token_fast_differed_total"].append(
+            f"relay_token_fast_differed_total{{{labels(model=model)}}} {meter.differed}\n"
+        )
+        parts["relay_token_time_saved_seconds_total"].append(
+            f"relay_token_time_saved_seconds_total{{{labels(model=model)}}} {number(meter.saved_s)}\n"
+        )
 
     def _time(self, model: str, source: str, histogram: Histogram) -> str:
         text = self._times.get((model, source))

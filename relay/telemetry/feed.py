@@ -13,6 +13,7 @@ import msgspec
 from relay.telemetry.health import HEALTHS
 from relay.telemetry.history import STEP_S, STEPS, Value
 from relay.telemetry.meters import FIELDS, Meters
+from relay.telemetry.token_meter import LEVELS, MODEL_FIELDS
 
 MAX_LAG = 30  # frames: half a minute; who lags more reconnects and starts from a new hello
 
@@ -86,6 +87,8 @@ class Feed:
                     "seq": self.seq,
                     "fields": FIELDS,
                     "healths": HEALTHS,
+                    "model_fields": MODEL_FIELDS,
+                    "levels": LEVELS,
                     "interval_s": 1,
                     "history": self._history(),
                 }

@@ -18,10 +18,20 @@ class Holder(Struct, frozen=True, array_like=True):
     due: int
 
 
+class RateLevel(Struct, frozen=True):
+    """One of a pool's rates, and how many could go at once now: negative after a charge for more than was stated."""
+
+    kind: Literal["requests", "tokens"]
+    per_minute: int
+    burst: int
+    available: float
+
+
 class PoolGauges(Struct, frozen=True):
     """A pool at one moment. `waiting` counts connected waiters only; `drift` is `in_use` less the sum of the leases.
 
     `most`: the tenant furthest above its due, or else with the most permits; None where nobody waits or holds.
+    `rate_bound`: the next waiter has its permits free, and waits for a rate.
     """
 
     name: str
@@ -34,6 +44,8 @@ class PoolGauges(Struct, frozen=True):
     tenants_in_use: dict[str, int]
     waiting_by_priority: dict[str, int]
     most: Holder | None = None
+    rates: tuple[RateLevel, ...] = ()
+    rate_bound: bool = False
 
     @property
     def available(self) -> int:

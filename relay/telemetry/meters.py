@@ -1,4 +1,4 @@
-"""Plain counters of pools and of token counting: touched on the event loop only, a few hundred nanoseconds a call."""
+"""Plain counters of pools: touched on the event loop only, a few hundred nanoseconds a call."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from typing import Any, Literal
 
 from relay.telemetry.gauges import PoolGauges
 from relay.telemetry.health import INDEX, health_of
-from relay.telemetry.histogram import HELD_BOUNDS_S, SECOND, TOKENIZE_BOUNDS_S, WAIT_BOUNDS_S, Histogram
+from relay.telemetry.histogram import HELD_BOUNDS_S, SECOND, WAIT_BOUNDS_S, Histogram
 from relay.telemetry.history import FIELDS as HISTORY_FIELDS
 from relay.telemetry.history import History, Value
 from relay.telemetry.recent import WINDOW_S, Clock, Recent
+from relay.telemetry.reports import Reports
+from relay.telemetry.tenants import Tenants
+from relay.telemetry.token_meter import TokenMeter
 from relay.telemetry.window import Window
 
 Outcome = Literal["granted", "timeout", "rejected", "cancelled", "error"]
@@ -17,12 +20,7 @@ Outcome = Literal["granted", "timeout", "rejected", "cancelled", "error"]
 OUTCOMES: tuple[Outcome, ...] = ("granted", "timeout", "rejected", "cancelled", "error")
 TIMED_OUTCOMES: tuple[Outcome, ...] = ("granted", "timeout", "cancelled")
 END_REASONS = ("released", "expired", "revoked", "dropped")
-SOURCES = ("cache", "partial", "computed")
-TIERS = ("text", "segment", "shared")
 STANDARD_PRIORITIES = ("critical", "interactive", "batch", "background")
-
-MAX_TENANTS = 200
-OTHER = "other"
 
 # What a live frame says about a pool, in this order; the part after the history's is about the last 60 s.
 FIELDS = (*HISTORY_FIELDS, "window_qps", "window_average_wait_s", "window_timeouts", "window_grants")
@@ -31,24 +29,6 @@ _ARRIVED, _QUEUE_FULL, _WAITED_US = 0, 1, 2
 _OUTCOME = {outcome: 3 + index for index, outcome in enumerate(OUTCOMES)}
 _GRANTED, _TIMEOUT = _OUTCOME["granted"], _OUTCOME["timeout"]
 _REJECTED, _CANCELLED = _OUTCOME["rejected"], _OUTCOME["cancelled"]
-
-
-class Tenants:
-    """The tenants that get a label of their own: the first 200; all others are `other`."""
-
-    __slots__ = ("labels",)
-
-    def __init__(self) -> None:
-        self.labels: set[str] = set()
-
-    def label(self, tenant: str) -> str:
-        """The label under which a tenant is counted."""
-        if tenant in self.labels:
-            return tenant
-        if len(self.labels) < MAX_TENANTS:
-            self.labels.add(tenant)
-            return tenant
-        return OTHER
 
 
 class PoolMeter:
@@ -62,7 +42,10 @@ class PoolMeter:
         "ended_by",
         "held",
         "past",
+        "rate_limited",
+        "reports",
         "requests",
+        "resizes",
         "tenants",
         "waits",
     )
@@ -78,23 +61,30 @@ class PoolMeter:
         self.waits: dict[tuple[str, str], Histogram] = {}
         self.held = Histogram(HELD_BOUNDS_S)
         self.ended_by = dict.fromkeys(END_REASONS, 0)
+        self.resizes = {"up": 0, "down": 0}
+        self.rate_limited = 0
+        self.reports = Reports()
 
     def arrived(self, now_us: int | None = None) -> None:
         """An acquire came that is no repeat of one before. `now_us` saves asking the clock."""
-        self._recent.roll(now_us)
-        self._recent.counts[_ARRIVED] += 1
+        recent = self._recent
+        if now_us is None or now_us >= recent.until_us:
+            recent.roll(now_us)
+        recent.counts[_ARRIVED] += 1
 
-    def answered(self, tenant: str, priority: str, outcome: Outcome, waited_us: int) -> None:
+    def answered(self, tenant: str, priority: str, outcome: Outcome, waited_us: int, now_us: int | None = None) -> None:
         """An acquire ended. `waited_us` counts for granted, timeout and cancelled; others never waited."""
         recent = self._recent
-        recent.roll()
+        if now_us is None or now_us >= recent.until_us:
+            recent.roll(now_us)
         recent.counts[_OUTCOME[outcome]] += 1
+        requests = self.requests
         key = (tenant, priority, outcome)
-        if key in self.requests:
-            self.requests[key] += 1
-        else:
+        count = requests.get(key)
+        if count is None:
             key = (self.tenants.label(tenant), priority, outcome)
-            self.requests[key] = self.requests.get(key, 0) + 1
+            count = requests.get(key, 0)
+        requests[key] = count + 1
         if outcome == "granted":
             recent.counts[_WAITED_US] += waited_us
         histogram = self.waits.get((priority, outcome))
@@ -117,6 +107,14 @@ class PoolMeter:
         """A lease ended: released, expired, revoked or dropped."""
         self.ended_by[reason] += 1
         self.held.observe(held_us)
+
+    def limited_by_rate(self) -> None:
+        """An acquire was refused, or waited in vain, because of a rate; `answered` counts it as well."""
+        self.rate_limited += 1
+
+    def resized(self, grew: bool) -> None:
+        """The sizing set another size."""
+        self.resizes["up" if grew else "down"] += 1
 
     def window(self) -> Window:
         """The last 60 s, the running one included."""
@@ -164,63 +162,6 @@ class PoolMeter:
     def history(self, range_s: int) -> dict[str, Any]:
         """`{"step_s", "interval_s", "fields", "rows"}` of the last `range_s` seconds, at most 900; a gap is a missing row."""
         return self.past.document(range_s)
-
-
-class TokenMeter:
-    """Counts of token counting, over all models."""
-
-    __slots__ = ("_recent", "caches", "requests", "tenants", "times", "tokens")
-
-    def __init__(self, clock: Clock) -> None:
-        self._recent = Recent(2 + len(SOURCES), clock)
-        self.requests: dict[tuple[str, str], int] = {}
-        self.times: dict[tuple[str, str], Histogram] = {}
-        self.tokens: dict[tuple[str, str], int] = {}
-        self.tenants = Tenants()
-        self.caches = dict.fromkeys(TIERS, (0, 0))
-
-    def know(self, model: str) -> None:
-        """A tokenizer is there: its series begin at 0."""
-        for source in SOURCES:
-            if (model, source) not in self.requests:
-                self.requests[(model, source)] = 0
-                self.times[(model, source)] = Histogram(TOKENIZE_BOUNDS_S)
-
-    def counted(self, model: str, tenant: str, source: str, tokens: int, seconds: float) -> None:
-        """A request was answered: where its tokens came from, how many, and how long it took (seconds)."""
-        key = (model, source)
-        if key not in self.requests:
-            self.know(model)
-        self.requests[key] += 1
-        self.times[key].observe(seconds * SECOND)
-        counted = (model, self.tenants.label(tenant))
-        self.tokens[counted] = self.tokens.get(counted, 0) + tokens
-        recent = self._recent
-        recent.roll()
-        recent.counts[0] += 1
-        recent.counts[1] += tokens
-        if source == "cache":
-            recent.counts[2] += 1
-
-    def cache(self, size: int, entries: int, tier: str = "text") -> None:
-        """How much a cache holds: bytes and entries."""
-        self.caches[tier] = (size, entries)
-
-    def forget(self, model: str) -> None:
-        """A tokenizer was removed: its series end."""
-        for table in (self.requests, self.times, self.tokens):
-            for key in [key for key in table if key[0] == model]:
-                del table[key]
-
-    def live(self) -> dict[str, Any]:
-        """The part of a live frame about tokens, over the last 60 s; `hit_rate` is null without a request."""
-        requests, tokens, hits = self._recent.window()[:3]
-        return {
-            "requests_s": round(requests / WINDOW_S, 3),
-            "tokens_s": round(tokens / WINDOW_S, 1),
-            "hit_rate": round(hits / requests, 4) if requests else None,
-            "window_s": WINDOW_S,
-        }
 
 
 class Meters:

@@ -24,4 +24,8 @@ def describe(gauges: PoolGauges, window: Window) -> dict[str, Any]:
         "qps": window.qps,
         "average_wait_s": window.average_wait_s,
         "window_s": WINDOW_S,
+        "rates": {
+            rate.kind: {"per_minute": rate.per_minute, "burst": rate.burst, "available": round(rate.available, 3)}
+            for rate in gauges.rates
+        },
     }

@@ -18,12 +18,13 @@ class Recent:
     before it counts.
     """
 
-    __slots__ = ("_clock", "_second", "_starts", "counts")
+    __slots__ = ("_clock", "_second", "_starts", "counts", "until_us")
 
     def __init__(self, columns: int, clock: Clock) -> None:
         self.counts = [0] * columns
         self._clock = clock
         self._second = clock() // SECOND
+        self.until_us = (self._second + 1) * SECOND  # before this moment there is nothing to roll
         self._starts: list[tuple[int, ...]] = [tuple(self.counts)] * WINDOW_S
 
     def roll(self, now_us: int | None = None) -> None:
@@ -34,6 +35,7 @@ class Recent:
             for past in range(max(self._second, second - WINDOW_S) + 1, second + 1):
                 self._starts[past % WINDOW_S] = start
             self._second = second
+            self.until_us = (second + 1) * SECOND
 
     def window(self) -> list[int]:
         """How much each count rose in the last 60 s."""

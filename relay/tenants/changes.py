@@ -106,11 +106,20 @@ def change_answer(change: Change) -> dict[str, Any]:
     }
 
 
-def changes_of(pool: str, since: datetime, tenant: str | None) -> list[dict[str, Any]]:
-    """A pool's changes since a moment, the oldest first, at most 500; `tenant`: only those of this tenant."""
+def changes_of(
+    pool: str, since: datetime, tenant: str | None, *, action: str | None = None, but: str | None = None
+) -> list[dict[str, Any]]:
+    """A pool's changes since a moment, the oldest first, at most 500; `tenant`: only those of this tenant.
+
+    `action`: only those; `but`: all others.
+    """
     rows = Change.objects.filter(pool=pool, at__gte=since)
     if tenant is not None:
         rows = rows.filter(tenant=tenant)
+    if action is not None:
+        rows = rows.filter(action=action)
+    if but is not None:
+        rows = rows.exclude(action=but)
     return [change_answer(row) for row in reversed(rows.order_by("-id")[:500])]
 
 

@@ -85,6 +85,15 @@ class KeyRing:
         self._used.add(principal.key_id)
         return principal
 
+    def permit(self, authorization: bytes | None, scope: str) -> Principal:
+        """The same, if the key has this scope. Raises 401 `unauthenticated`, 403 `forbidden`."""
+        principal = self._verified.get(authorization)  # type: ignore[arg-type]  # None is in no table
+        if principal is None or principal.expires_at is not None or scope not in principal.scopes:
+            principal = self.authenticate(authorization)
+            principal.require(scope)
+        self._used.add(principal.key_id)
+        return principal
+
     def _verify(self, authorization: bytes | None) -> Principal:
         verified = self._verified
         if authorization is None:

@@ -1,59 +1,41 @@
-"""The token endpoints: check the key, decode the body, ask the service, answer. Nothing is computed here."""
+"""The token endpoints: check the key, decode the body, have the operation done, answer. Nothing is computed here."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import NamedTuple
-from urllib.parse import parse_qsl
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import msgspec
-from msgspec import UNSET
 
 from relay.http import (
     TOKENS_BODY_LIMIT,
     Handler,
     Receive,
     Reply,
+    Respond,
     Scope,
-    encode_json,
+    Send,
+    attended,
     endpoint,
     headers_of,
-    invalid,
     read_body,
+    streaming,
 )
-from relay.telemetry.meters import TokenMeter
+from relay.telemetry.token_meter import TokenMeter
 from relay.tenants.keyring import KeyRing, Principal
-from relay.tokens.bodies import (
-    CountAnswer,
-    CountBody,
-    DecodeAnswer,
-    DecodeBody,
-    EncodeBody,
-    ModelsAnswer,
-    TruncateAnswer,
-    TruncateBody,
-    decode_body,
-    flags_of,
-    texts_of,
-)
-from relay.tokens.render import encode_answer
+from relay.tokens import operations
+from relay.tokens.bodies import CountBody, DecodeBody, EncodeBody, FitBody, TruncateBody, decode_body
+from relay.tokens.faces import faces
+from relay.tokens.messages_face import messages_face
 from relay.tokens.service import TokenService
+from relay.tokens.stream_api import stream
+
+B = TypeVar("B")
+Operation = Callable[[TokenService, str, B], Awaitable[bytes]]
 
 PREFIX = "/api/v1/tokens"
-PAGE = 100
-PAGE_MOST = 500
 
 _COUNT = msgspec.json.Decoder(CountBody)
-_ENCODE = msgspec.json.Decoder(EncodeBody)
-_DECODE = msgspec.json.Decoder(DecodeBody)
-_TRUNCATE = msgspec.json.Decoder(TruncateBody)
-
-
-class Page(NamedTuple):
-    """A part of a list: at most `limit` items after `cursor`."""
-
-    limit: int
-    cursor: str
 
 
 class TokensApi:
@@ -65,10 +47,13 @@ class TokensApi:
         self._authenticate = keyring.authenticate
         self.routes: dict[str, Handler] = {
             f"{PREFIX}/count": endpoint("POST", self.count),
-            f"{PREFIX}/encode": endpoint("POST", self.encode),
-            f"{PREFIX}/decode": endpoint("POST", self.decode),
-            f"{PREFIX}/truncate": endpoint("POST", self.truncate),
-            f"{PREFIX}/models": endpoint("GET", self.models),
+            f"{PREFIX}/encode": self._endpoint(EncodeBody, operations.encode),
+            f"{PREFIX}/decode": self._endpoint(DecodeBody, operations.decode),
+            f"{PREFIX}/truncate": self._endpoint(TruncateBody, operations.truncate),
+            f"{PREFIX}/fit": self._endpoint(FitBody, operations.fit),
+            f"{PREFIX}/stream": streaming("POST", self.stream),
+            **faces(service, keyring),
+            **messages_face(service, keyring),
         }
 
     def _principal(self, headers: dict[bytes, bytes]) -> Principal:
@@ -77,66 +62,27 @@ class TokensApi:
         return principal
 
     async def count(self, scope: Scope, receive: Receive) -> Reply:
-        """POST /tokens/count."""
+        """POST /tokens/count, the hot one: not through `_endpoint`, which costs a call more."""
         headers = headers_of(scope)
         principal = self._principal(headers)
-        body = decode_body(_COUNT, await read_body(headers, receive, TOKENS_BODY_LIMIT))
-        flags = flags_of(body)
-        if body.text is not UNSET and body.texts is UNSET:
-            count, source, tokenizer = await self.service.count(principal.tenant, body.model, body.text, flags)
-            found = CountAnswer(body.model, count, True, source, tokenizer)
-        else:
-            texts, _ = texts_of(body)
-            batch = await self.service.counts(principal.tenant, body.model, texts, flags)
-            found = CountAnswer(body.model, sum(batch.counts), True, batch.source, batch.tokenizer, batch.counts)
-        return Reply(200, encode_json(found))
+        raw = await read_body(headers, receive, TOKENS_BODY_LIMIT)
+        counted = operations.count(self.service, principal.tenant, decode_body(_COUNT, raw))
+        return Reply(200, await attended(receive, len(raw), counted))
 
-    async def encode(self, scope: Scope, receive: Receive) -> Reply:
-        """POST /tokens/encode."""
-        headers = headers_of(scope)
-        principal = self._principal(headers)
-        body = decode_body(_ENCODE, await read_body(headers, receive, TOKENS_BODY_LIMIT))
-        texts, batch = texts_of(body)
-        result = await self.service.encode(
-            principal.tenant, body.model, texts, flags_of(body), spans=body.offsets, batch=batch
-        )
-        render = partial(encode_answer, body.model, result, batch=batch, offsets=body.offsets)
-        size = sum(len(each.ids) for each in result.encoded)
-        return Reply(200, await self.service.run(size // 4, render))
+    async def stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """POST /tokens/stream."""
+        await stream(self.service, self._principal(headers_of(scope)), scope, receive, send)
 
-    async def decode(self, scope: Scope, receive: Receive) -> Reply:
-        """POST /tokens/decode."""
-        headers = headers_of(scope)
-        self._principal(headers)
-        body = decode_body(_DECODE, await read_body(headers, receive, TOKENS_BODY_LIMIT))
-        return Reply(200, encode_json(DecodeAnswer(await self.service.decode(body.model, body.ids))))
+    def _endpoint(self, kind: type[B], operation: Operation[B]) -> Handler:
+        """The handler of an operation that takes a body of this kind."""
+        decoder = msgspec.json.Decoder(kind)
 
-    async def truncate(self, scope: Scope, receive: Receive) -> Reply:
-        """POST /tokens/truncate."""
-        headers = headers_of(scope)
-        principal = self._principal(headers)
-        body = decode_body(_TRUNCATE, await read_body(headers, receive, TOKENS_BODY_LIMIT))
-        cut = await self.service.truncate(principal.tenant, body.model, body.text, body.max_tokens, body.side)
-        return Reply(200, encode_json(TruncateAnswer(cut.text, cut.count, cut.truncated)))
+        async def respond(scope: Scope, receive: Receive) -> Reply:
+            headers = headers_of(scope)
+            principal = self._principal(headers)
+            raw = await read_body(headers, receive, TOKENS_BODY_LIMIT)
+            answer = operation(self.service, principal.tenant, decode_body(decoder, raw))
+            return Reply(200, await attended(receive, len(raw), answer))
 
-    async def models(self, scope: Scope, receive: Receive) -> Reply:
-        """GET /tokens/models."""
-        self._principal(headers_of(scope))
-        page = _page(scope)
-        views = [view for view in self.service.models() if view.name > page.cursor]
-        items = views[: page.limit]
-        following = items[-1].name if len(views) > len(items) else None
-        return Reply(200, encode_json(ModelsAnswer(items, following)))
-
-
-def _page(scope: Scope) -> Page:
-    """The part of the list that was asked for. Raises 400 `invalid`."""
-    limit, cursor = PAGE, ""
-    for name, value in parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True):
-        if name == "limit":
-            if not (value.isascii() and value.isdigit() and 1 <= int(value[:4]) <= PAGE_MOST and len(value) <= 3):
-                raise invalid("limit", f"an integer from 1 to {PAGE_MOST}")
-            limit = int(value)
-        elif name == "cursor":
-            cursor = value
-    return Page(limit, cursor)
+        answered: Respond = respond
+        return endpoint("POST", answered)

@@ -10,48 +10,107 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from relay.http import Problem, decode, invalid
+from relay.tokens.chat import Chat
 from relay.tokens.service import ADD_SPECIAL, ALLOW_SPECIAL, TEXT_LIMIT
-from relay.tokens.shelf import ModelView
 
 T = TypeVar("T")
 
 MAX_TEXTS = 2048
+MAX_MESSAGES = 10_000
+MAX_MODELS = 16
 NAMED_PLACE_LIMIT = 1024 * 1024
 
 Model = Annotated[str, Meta(min_length=1, description="A configured model, such as gpt2.")]
-Text = Annotated[str, Meta(description="At most 2 MiB of UTF-8. Exactly one of text and texts.")]
+Models = Annotated[
+    list[Model], Meta(min_length=1, max_length=MAX_MODELS, description="Instead of model: an answer for each.")
+]
+Text = Annotated[str, Meta(description="Exactly one of text, texts and messages.")]
 Texts = Annotated[list[str], Meta(max_length=MAX_TEXTS, description="Counted as one batch.")]
+Messages = Annotated[
+    list[dict[str, Any]],
+    Meta(
+        min_length=1,
+        max_length=MAX_MESSAGES,
+        description="A chat, rendered by the model's chat template: role, content (a text or parts of type text), and what"
+        " the template takes beside them, such as tool_calls.",
+    ),
+]
+Tools = Annotated[
+    list[dict[str, Any]] | None, Meta(description="messages only: the tools, as the template takes them.")
+]
+AddGenerationPrompt = Annotated[bool, Meta(description="messages only: end with what makes the model answer.")]
+TemplateOptions = Annotated[
+    dict[str, Any], Meta(description="messages only: further variables of the template, such as enable_thinking.")
+]
+AllowEstimate = Annotated[
+    bool, Meta(description="Where the tokenizer cannot be had: an estimate that says it is one (exact false).")
+]
 AddSpecial = Annotated[bool, Meta(description="Add the tokens that the model puts around a text.")]
 AllowSpecial = Annotated[
     bool, Meta(description="Parse added tokens such as <|endoftext|> in the text; else they are text.")
 ]
-Source = Annotated[
-    Literal["cache", "partial", "computed"],
-    Meta(description="cache: all of it from a cache; partial: some reused; computed: nothing reused."),
-]
-Fingerprint = Annotated[str, Meta(description="Changes with the tokenizer's content.")]
 TokenId = Annotated[int, Meta(ge=0)]
 
 
-class CountBody(Struct, forbid_unknown_fields=True):
-    """A count of one text or of several."""
+class Input(Struct, forbid_unknown_fields=True):
+    """What to count: one text, several, or a chat; and how."""
 
-    model: Model
     text: Text | UnsetType = UNSET
     texts: Texts | UnsetType = UNSET
+    messages: Messages | UnsetType = UNSET
+    tools: Tools = None
+    add_generation_prompt: AddGenerationPrompt = True
+    chat_template_kwargs: TemplateOptions = {}
     add_special_tokens: AddSpecial = False
     allow_special: AllowSpecial = False
 
 
-class EncodeBody(Struct, forbid_unknown_fields=True):
-    """The ids of one text or of several."""
+class CountBody(Input, forbid_unknown_fields=True, kw_only=True):
+    """A count with one model or several, of one text, of several or of a chat."""
+
+    model: Model | UnsetType = UNSET
+    models: Models | UnsetType = UNSET
+    allow_estimate: AllowEstimate = False
+    breakdown: Annotated[
+        bool, Meta(description="messages only: add the count of each message and of the template.")
+    ] = False
+    cost: Annotated[bool, Meta(description="Add what the tokens cost as input, in US dollars.")] = False
+    output_tokens: (
+        Annotated[int, Meta(ge=0, description="With cost: tokens of the answer to price too.")] | UnsetType
+    ) = UNSET
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one text with one model and nothing else is asked: the case that must be fast."""
+        return (
+            self.text is not UNSET
+            and self.model is not UNSET
+            and self.texts is UNSET
+            and self.messages is UNSET
+            and self.models is UNSET
+            and not (self.cost or self.allow_estimate or self.breakdown or self.tools or self.chat_template_kwargs)
+            and self.add_generation_prompt
+            and self.output_tokens is UNSET
+        )
+
+
+class EncodeBody(Input, forbid_unknown_fields=True, kw_only=True):
+    """The ids of one text, of several or of a chat."""
 
     model: Model
-    text: Text | UnsetType = UNSET
-    texts: Texts | UnsetType = UNSET
-    add_special_tokens: AddSpecial = False
-    allow_special: AllowSpecial = False
-    offsets: Annotated[bool, Meta(description="Add [start, end] of each id, in characters.")] = False
+    offsets: Annotated[
+        bool | Literal["utf16", "bytes"],
+        Meta(description="Add [start, end] of each id: true in characters, utf16 in UTF-16 units, bytes in UTF-8."),
+    ] = False
+
+
+class FitBody(Input, forbid_unknown_fields=True, kw_only=True):
+    """Whether an input fits a model's context, with room for the answer."""
+
+    model: Model
+    reserve_output: Annotated[int, Meta(ge=0, description="Tokens kept for the answer, as in max_tokens.")] = 0
+    context_size: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    allow_estimate: AllowEstimate = False
 
 
 class DecodeBody(Struct, forbid_unknown_fields=True):
@@ -59,6 +118,7 @@ class DecodeBody(Struct, forbid_unknown_fields=True):
 
     model: Model
     ids: Annotated[list[TokenId], Meta(max_length=TEXT_LIMIT)]
+    pieces: Annotated[bool, Meta(description="Add the text and the bytes of each id.")] = False
 
 
 class TruncateBody(Struct, forbid_unknown_fields=True):
@@ -67,78 +127,44 @@ class TruncateBody(Struct, forbid_unknown_fields=True):
     model: Model
     text: Annotated[str, Meta(description="At most 2 MiB of UTF-8.")]
     max_tokens: TokenId
-    side: Annotated[Literal["right", "left"], Meta(description="right: the end is cut; left: the beginning.")] = "right"
+    side: Annotated[
+        Literal["right", "left", "middle"],
+        Meta(description="right: the end is cut; left: the beginning; middle: what is between them."),
+    ] = "right"
 
 
-class CountAnswer(Struct, frozen=True, omit_defaults=True):
-    """`count` is the sum of `counts` where there are several."""
-
-    model: str
-    count: int
-    exact: bool
-    source: Source
-    tokenizer: Fingerprint
-    counts: list[int] | UnsetType = UNSET
-
-
-class EncodeAnswer(Struct, frozen=True):
-    """One text's ids; `offsets` are untrimmed."""
-
-    model: str
-    ids: list[int]
-    count: int
-    exact: bool
-    source: Source
-    tokenizer: Fingerprint
-    offsets: list[tuple[int, int]] | UnsetType = UNSET
-
-
-class EncodeTextsAnswer(Struct, frozen=True):
-    """The ids of each text in order; `count` is the sum of `counts`."""
-
-    model: str
-    ids: list[list[int]]
-    counts: list[int]
-    count: int
-    exact: bool
-    source: Source
-    tokenizer: Fingerprint
-    offsets: list[list[tuple[int, int]]] | UnsetType = UNSET
-
-
-class DecodeAnswer(Struct, frozen=True):
-    """The text; bytes that are no whole character are U+FFFD."""
-
-    text: str
-
-
-class TruncateAnswer(Struct, frozen=True):
-    """The part that is kept, in whole characters, and its own count."""
-
-    text: str
-    count: int
-    truncated: bool
-
-
-class ModelsAnswer(Struct, frozen=True):
-    """A page of tokenizers; `next` is the cursor of the following page."""
-
-    items: list[ModelView]
-    next: str | None
-
-
-def flags_of(body: CountBody | EncodeBody) -> int:
+def flags_of(body: Input) -> int:
     """The service's flags."""
     return (ADD_SPECIAL if body.add_special_tokens else 0) | (ALLOW_SPECIAL if body.allow_special else 0)
 
 
-def texts_of(body: CountBody | EncodeBody) -> tuple[list[str], bool]:
-    """The texts, and whether they were sent as several. Raises 400 unless exactly one of the fields is there."""
-    if body.text is not UNSET and body.texts is UNSET:
-        return [body.text], False
-    if body.texts is not UNSET and body.text is UNSET:
-        return body.texts, True
-    raise invalid("text", "send exactly one of text and texts")
+def check_input(body: Input) -> None:
+    """Raises 400 `invalid` unless exactly one of text, texts and messages is there, and what belongs to messages with them."""
+    if sum(each is not UNSET for each in (body.text, body.texts, body.messages)) != 1:
+        raise invalid("text", "send exactly one of text, texts and messages")
+    if body.messages is not UNSET:
+        return
+    for field, given in (
+        ("tools", body.tools is not None),
+        ("add_generation_prompt", not body.add_generation_prompt),
+        ("chat_template_kwargs", bool(body.chat_template_kwargs)),
+    ):
+        if given:
+            raise invalid(field, "belongs to messages; leave it out with text")
+
+
+def texts_of(body: Input) -> list[str]:
+    """The texts, of a body that has text or texts."""
+    if body.text is not UNSET:
+        return [body.text]
+    return [] if body.texts is UNSET else body.texts
+
+
+def chat_of(body: Input) -> Chat | None:
+    """The chat of a body that has messages."""
+    if body.messages is UNSET:
+        return None
+    return Chat(body.messages, body.tools, body.add_generation_prompt, options=body.chat_template_kwargs)
 
 
 def decode_body(decoder: msgspec.json.Decoder[T], body: bytes) -> T:

@@ -10,6 +10,7 @@ import copy
 import hashlib
 import json
 import secrets
+from collections.abc import Iterator
 from typing import Any
 
 import tokenizers
@@ -37,6 +38,39 @@ def plain_form(document: Document) -> Document:
     plain["added_tokens"] = []
     plain["model"] = _without_spelling(document["model"], special)
     return plain
+
+
+def continued_form(document: Document) -> Document:
+    """The form that encodes a text from a place in its middle on: without what a tokenizer puts before a text."""
+    continued = copy.deepcopy({key: document.get(key) for key in ("normalizer", "pre_tokenizer")})
+    normalizer = continued["normalizer"]
+    if normalizer and normalizer["type"] == "Prepend":
+        continued["normalizer"] = None
+    elif normalizer and normalizer["type"] == "Sequence":
+        normalizer["normalizers"] = [part for part in normalizer["normalizers"] if part["type"] != "Prepend"]
+    for index, step in enumerate(steps_of(continued["pre_tokenizer"])):
+        # a later step works on pieces that a former one has split: each has its prefix wherever the text begins
+        if step["type"] == "Metaspace" and (index == 0 or step.get("prepend_scheme") == "first"):
+            step["prepend_scheme"] = "never"
+        elif step["type"] == "ByteLevel" and index == 0:
+            step["add_prefix_space"] = False
+    return {**document, **continued}
+
+
+def adds_prefix(step: Document) -> bool:
+    """Whether a pre-tokenizer's step puts a blank before a piece."""
+    if step["type"] == "Metaspace":
+        return step.get("prepend_scheme") != "never"
+    return step["type"] == "ByteLevel" and bool(step.get("add_prefix_space"))
+
+
+def steps_of(step: Document | None) -> Iterator[Document]:
+    """The single steps of a normalizer or pre-tokenizer in their order."""
+    if step is not None and step["type"] == "Sequence":
+        for part in step.get("normalizers") or step.get("pretokenizers") or ():
+            yield from steps_of(part)
+    elif step is not None:
+        yield step
 
 
 def fingerprint(document: Document) -> str:

@@ -1,4 +1,4 @@
-"""Threads for tokenizing: a lane for ordinary work, another for large texts, so that the one does not wait for the other.
+"""Threads for tokenizing, so that no kind of work waits for a larger kind.
 
 Measured with GPT-2 on two cores: a hop to a thread and back costs 60 to 70 µs of CPU, encoding 0.14 µs a character. So
 up to INLINE_BYTES of text are encoded on the event loop itself, where the hop would cost as much as the work.
@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
+
+from relay.http import Problem
+from relay.tokens.tokenizer import TokenizerFault
 
 T = TypeVar("T")
 
@@ -21,22 +24,43 @@ CHUNK_TEXTS = 256
 
 
 class Lanes:
-    """Two thread pools. The large lane is narrow: encoding takes 130 to 250 bytes of memory a character."""
+    """Three thread pools: ordinary requests; the runs of large ones; and single pieces that are large and can't be cut.
+
+    The last is one thread wide: encoding takes 130 to 250 bytes of memory a character.
+    """
 
     def __init__(self) -> None:
         cores = os.cpu_count() or 1
         self._small = ThreadPoolExecutor(max(2, min(4, cores)), thread_name_prefix="tokens")
-        self._large = ThreadPoolExecutor(max(1, min(2, cores // 2)), thread_name_prefix="tokens-large")
+        self._bulk = ThreadPoolExecutor(max(1, min(4, cores - 1)), thread_name_prefix="tokens-bulk")
+        self._whole = ThreadPoolExecutor(1, thread_name_prefix="tokens-whole")
 
-    def submit(self, size: int, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Starts `work` in the lane for `size` bytes of text."""
-        lane = self._large if size >= LARGE_BYTES else self._small
-        return asyncio.get_running_loop().run_in_executor(lane, work)
+    def submit(self, work: Callable[[], T], size: int, request: int) -> Future[T]:
+        """Starts `work` on `size` bytes, part of a request of `request` bytes. Raises 503 `shutting-down`."""
+        lane = self._whole if size >= LARGE_BYTES else self._bulk if request >= LARGE_BYTES else self._small
+        try:
+            return lane.submit(work)
+        except RuntimeError:
+            raise shutting_down() from None
+
+    async def run(self, size: int, work: Callable[[], T], *, inline: int = INLINE_BYTES) -> T:
+        """Runs work on about `size` bytes, up to `inline` of them here, else in a thread; cancelled, it is not begun.
+
+        It must not be one long call that holds the GIL. Raises 503 `tokenizer-unavailable`, `shutting-down`.
+        """
+        try:
+            if size <= inline:
+                return work()
+            # large as it is, it is Python: it belongs to the runs, not to the single pieces
+            started = self.submit(work, min(size, CHUNK_BYTES), size)
+            return await asyncio.wrap_future(started)
+        except TokenizerFault as fault:
+            raise faulty(fault) from fault
 
     def close(self) -> None:
         """Takes no more work; what runs ends by itself."""
-        self._small.shutdown(wait=False, cancel_futures=True)
-        self._large.shutdown(wait=False, cancel_futures=True)
+        for lane in (self._small, self._bulk, self._whole):
+            lane.shutdown(wait=False, cancel_futures=True)
 
 
 def chunks(sizes: list[int]) -> list[range]:
@@ -52,3 +76,13 @@ def chunks(sizes: list[int]) -> list[range]:
     if start < len(sizes):
         runs.append(range(start, len(sizes)))
     return runs
+
+
+def faulty(fault: TokenizerFault) -> Problem:
+    """503: the tokenizer itself failed on a text."""
+    return Problem(503, "tokenizer-unavailable", f"The tokenizer failed on this input: {fault}")
+
+
+def shutting_down() -> Problem:
+    """503: the process ends."""
+    return Problem(503, "shutting-down", "The relay is shutting down.", retry_after_s=5.0)

@@ -15,7 +15,7 @@ PIECE = 8192
 
 
 class _Answer(Struct, frozen=True):
-    """The wire form of bodies.EncodeAnswer and bodies.EncodeTextsAnswer, with the long lists rendered already."""
+    """The wire form of answers.EncodeAnswer and answers.EncodeTextsAnswer, with the long lists rendered already."""
 
     model: str
     ids: Raw
@@ -25,9 +25,19 @@ class _Answer(Struct, frozen=True):
     tokenizer: str
     counts: list[int] | UnsetType = UNSET
     offsets: Raw | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    lossless: bool | UnsetType = UNSET
 
 
-def encode_answer(model: str, result: Encodings, *, batch: bool, offsets: bool) -> bytes:
+def encode_answer(
+    model: str,
+    result: Encodings,
+    *,
+    batch: bool,
+    offsets: bool,
+    text: str | UnsetType = UNSET,
+    lossless: bool | UnsetType = UNSET,
+) -> bytes:
     """The whole body of an answer to encode."""
     counts = [len(each.ids) for each in result.encoded]
     ids = [_ids(each.ids) for each in result.encoded]
@@ -41,6 +51,8 @@ def encode_answer(model: str, result: Encodings, *, batch: bool, offsets: bool) 
         tokenizer=result.tokenizer,
         counts=counts if batch else UNSET,
         offsets=Raw(_list(spans) if batch else spans[0]) if offsets else UNSET,
+        text=text,
+        lossless=lossless,
     )
     return encode_json(answer)
 

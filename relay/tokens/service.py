@@ -1,37 +1,36 @@
-"""Counts, encodes, decodes and truncates for the API: tokenizers from the shelf, answers from the cache, work in the lanes.
+"""Counts, encodes, decodes and truncates for the API: tokenizers from the shelf, answers from the caches, work in the lanes.
 
-Everything is called on the event loop. A cached count is one hash and one dict lookup. Equal texts that are being
-encoded at the same moment are encoded once.
+Everything is called on the event loop. A cached count is one hash and one dict lookup. What is the same is made once.
 """
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
-from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, cast
 
 from msgspec import Struct
 
-from relay.http import Problem, invalid
-from relay.telemetry.meters import TokenMeter
-from relay.tokens.cache import Cache
-from relay.tokens.lanes import INLINE_BYTES, LARGE_BYTES, Lanes, chunks
+from relay.http import invalid
+from relay.telemetry.token_meter import TokenMeter
+from relay.tokens.inspection import Inspection, inspect
+from relay.tokens.jobs import Job
+from relay.tokens.lanes import Lanes
 from relay.tokens.registry import ModelSpec
-from relay.tokens.shelf import ModelView, Shelf, Slot, view_of
-from relay.tokens.tokenizer import Encoded, Side, Tokenizer, TokenizerFault, Truncated, UnknownId
+from relay.tokens.reuse import Levels
+from relay.tokens.segment_level import CUT_INLINE, SEGMENTED_FROM
+from relay.tokens.segments import TEXT_LIMIT, utf8
+from relay.tokens.shared import Shared
+from relay.tokens.shelf import Shelf
+from relay.tokens.slot import ModelView, Slot, seeds, view_of
+from relay.tokens.tokenizer import Encoded, Tokenizer, Truncated, UnknownId
+from relay.tokens.truncation import Side, truncate
+from relay.tokens.values import ADD_SPECIAL, ALLOW_SPECIAL, COUNT, IDS, SPANS, Source, tokens_in
 
-Source = Literal["cache", "partial", "computed"]
-T = TypeVar("T")
-
-TEXT_LIMIT = 2 * 1024 * 1024
-ADD_SPECIAL, ALLOW_SPECIAL = 1, 2
-COUNT, IDS, SPANS = 0, 4, 8
-INT_BYTES = 32
+__all__ = ["ADD_SPECIAL", "ALLOW_SPECIAL", "TEXT_LIMIT", "Counts", "Encodings", "Inspection", "Source", "TokenService"]
 
 
 class Counts(Struct, frozen=True, gc=False):
@@ -51,25 +50,31 @@ class Encodings(Struct, frozen=True):
 
 
 class TokenService:
-    """The tokenizers of one process behind one cache of `cache_bytes`."""
+    """The tokenizers of one process behind caches of `cache_bytes`, and one in Redis if there is a `redis_url`."""
 
-    def __init__(self, data_dir: Path, cache_bytes: int, meter: TokenMeter) -> None:
-        self.cache = Cache(cache_bytes)
+    def __init__(self, data_dir: Path, cache_bytes: int, meter: TokenMeter, redis_url: str | None = None) -> None:
         self._meter = meter
         self._lanes = Lanes()
+        self.shared = Shared(redis_url, meter) if redis_url else None
+        self.levels = Levels(cache_bytes, self._lanes, meter, self.shared)
         self._shelf = Shelf(data_dir, secrets.token_bytes(32), meter.know, meter.forget)
         self._find = self._shelf.find
-        self._flying: dict[bytes, asyncio.Future[Any]] = {}
+        self._cached = self.levels.texts.get
+        self.run = self._lanes.run
 
     async def start(self, specs: Iterable[ModelSpec]) -> None:
         """Begins to load every model; those that come with a package (gpt2) were tried when this returns."""
         self._shelf.set(specs)
+        if self.shared is not None:
+            await self.shared.start()
         await self._shelf.loaded("package")
 
     async def stop(self) -> None:
         """Ends loading and takes no more work."""
         self._shelf.close()
         self._lanes.close()
+        if self.shared is not None:
+            await self.shared.stop()
 
     def set_models(self, specs: Iterable[ModelSpec]) -> None:
         """Takes changed configuration over, without a restart: adds, reloads, removes."""
@@ -79,33 +84,45 @@ class TokenService:
         """All configured tokenizers by name."""
         return [view_of(slot) for _, slot in sorted(self._shelf.slots.items())]
 
+    def slot(self, model: str) -> Slot | None:
+        """A configured model by name or alias, whatever its state; None if there is none."""
+        return self._shelf.look(model)
+
+    def find(self, model: str) -> tuple[Slot, Tokenizer]:
+        """A model that is ready, by name or alias. Raises 404 `model-not-found`, 503 `tokenizer-unavailable`."""
+        return self._find(model)
+
     async def count(self, tenant: str, model: str, text: str, flags: int = 0) -> tuple[int, Source, str]:
         """The count of one text, its source, and the fingerprint. `flags`: ADD_SPECIAL | ALLOW_SPECIAL.
 
-        Raises 404 `model-not-found`, 413 `text-too-large`, 503 `tokenizer-unavailable`.
+        Raises 400 `invalid` for a lone surrogate, 404 `model-not-found`, 413 `text-too-large`, 503
+        `tokenizer-unavailable`, `shutting-down`.
         """
         began = time.perf_counter()
         slot, tokenizer = self._find(model)
-        data = _utf8(text, "text")
+        if len(text) > CUT_INLINE:
+            (count,), source = await self._values(tenant, slot, tokenizer, COUNT | flags, [text], "text", began)
+            return count, source, tokenizer.fingerprint
         hasher = slot.seeds[flags].copy()
-        hasher.update(data)
+        hasher.update(utf8(text, "text"))
         key = hasher.digest()
-        count = cast("int | None", self.cache.get(key))
-        if count is not None:
+        known = cast("int | None", self._cached(key))
+        if known is not None:
             slot.hits += 1
-            self._meter.counted(model, tenant, "cache", count, time.perf_counter() - began)
-            return count, "cache", tokenizer.fingerprint
-        (count,) = await self._compute(tokenizer, COUNT | flags, [key], [text], [len(data)])
-        slot.misses += 1
-        self._meter.counted(model, tenant, "computed", count, time.perf_counter() - began)
-        return count, "computed", tokenizer.fingerprint
+            self._meter.counted(slot.name, tenant, "cache", known, time.perf_counter() - began, 0, len(text))
+            return known, "cache", tokenizer.fingerprint
+        job = Job(slot, tokenizer, COUNT | flags)
+        if len(text) < SEGMENTED_FROM:
+            (count,) = await self.levels.whole(job, [key], [text])
+        else:
+            (count,) = await self.levels.segmented(job, [key], [text], ["text"])
+        return count, self._book(tenant, slot, job, 1, count, began), tokenizer.fingerprint
 
     async def counts(self, tenant: str, model: str, texts: Sequence[str], flags: int = 0) -> Counts:
         """The counts of several texts as one batch. Raises as `count`."""
         began = time.perf_counter()
         slot, tokenizer = self._find(model)
-        counts, source = await self._values(slot, tokenizer, COUNT | flags, texts, "texts[%d]")
-        self._meter.counted(model, tenant, source, sum(counts), time.perf_counter() - began)
+        counts, source = await self._values(tenant, slot, tokenizer, COUNT | flags, texts, "texts[%d]", began)
         return Counts(counts, source, tokenizer.fingerprint)
 
     async def encode(
@@ -115,8 +132,8 @@ class TokenService:
         began = time.perf_counter()
         slot, tokenizer = self._find(model)
         kind = SPANS if spans else IDS
-        encoded, source = await self._values(slot, tokenizer, kind | flags, texts, "texts[%d]" if batch else "text")
-        self._meter.counted(model, tenant, source, sum(len(each.ids) for each in encoded), time.perf_counter() - began)
+        field = "texts[%d]" if batch else "text"
+        encoded, source = await self._values(tenant, slot, tokenizer, kind | flags, texts, field, began)
         return Encodings(encoded, source, tokenizer.fingerprint)
 
     async def decode(self, model: str, ids: list[int]) -> str:
@@ -130,165 +147,41 @@ class TokenService:
             raise invalid(f"ids[{unknown.index}]", message) from None
 
     async def truncate(self, tenant: str, model: str, text: str, max_tokens: int, side: Side) -> Truncated:
-        """The beginning (`right`: the end is cut) or the end of a text within `max_tokens`. Raises as `count`."""
+        """A part of a text within `max_tokens`; `truncation` says which. Raises as `count`."""
         began = time.perf_counter()
         slot, tokenizer = self._find(model)
-        size = len(_utf8(text, "text"))
-        result = await self.run(size, partial(tokenizer.truncate, text, max_tokens, side))
-        slot.misses += 1
-        self._meter.counted(model, tenant, "computed", result.whole_count, time.perf_counter() - began)
+        job = Job(slot, tokenizer, COUNT)
+        result = await truncate(self.levels, job, text, max_tokens, side)
+        self._book(tenant, slot, job, 1, result.whole_count, began)
         return result
 
-    async def run(self, size: int, work: Callable[[], T]) -> T:
-        """Runs work on about `size` bytes of text, here or in a lane. Raises 503 `tokenizer-unavailable` for a fault."""
-        if size <= INLINE_BYTES:
-            return _guarded(work)
-        future = self._lane(size, work)
-        try:
-            return await future
-        except TokenizerFault as fault:
-            raise faulty(fault) from fault
+    async def inspect(self, tenant: str, model: str, text: str, flags: int = 0) -> Inspection:
+        """The tokens of a text, and which level a count of it finds them at. Books nothing. Raises as `count`."""
+        slot, tokenizer = self._find(model)
+        return await inspect(self.levels, Job(slot, tokenizer, COUNT | flags), text)
 
     async def _values(
-        self, slot: Slot, tokenizer: Tokenizer, kind: int, texts: Sequence[str], field: str
+        self, tenant: str, slot: Slot, tokenizer: Tokenizer, kind: int, texts: Sequence[str], field: str, began: float
     ) -> tuple[list[Any], Source]:
-        """A value for each text, from the cache or computed in one batch, and where they came from."""
-        seed = slot.seeds[kind]
-        characters = sum(map(len, texts))
-        if characters > LARGE_BYTES:
-            keys, sizes = await self.run(characters, partial(_keys, seed, texts, field))
-        else:
-            keys, sizes = _keys(seed, texts, field)
-        get = self.cache.get
-        found = {key: value for key in keys if (value := get(key)) is not None}
-        lacking = {key: index for index, key in enumerate(keys) if key not in found}
-        misses = sum(key in lacking for key in keys)
-        if lacking:
-            places = list(lacking.values())
-            values = await self._compute(
-                tokenizer, kind, list(lacking), [texts[place] for place in places], [sizes[place] for place in places]
-            )
-            found.update(zip(lacking, values, strict=True))
-        slot.misses += misses
-        slot.hits += len(keys) - misses
-        source: Source = "cache" if not misses else "computed" if misses == len(keys) else "partial"
-        return [found[key] for key in keys], source
+        """A value for each text, and where they came from."""
+        job = Job(slot, tokenizer, kind)
+        values = await self.levels.values(job, texts, field)
+        return values, self._book(tenant, slot, job, len(texts), sum(map(tokens_in, values)), began)
 
-    async def _compute(
-        self, tokenizer: Tokenizer, kind: int, keys: list[bytes], texts: list[str], sizes: list[int]
-    ) -> list[Any]:
-        """Values for different keys, none of them cached. What is under way already is waited for, not repeated."""
-        if sum(sizes) <= INLINE_BYTES:
-            values = _guarded(partial(_work, tokenizer, kind, texts))
-            self._keep(keys, values)
-            return values
-        flying = self._flying
-        new = [place for place, key in enumerate(keys) if key not in flying]
-        for run in chunks([sizes[place] for place in new]):
-            places = [new[index] for index in run]
-            self._launch(
-                tokenizer,
-                kind,
-                [keys[place] for place in places],
-                [texts[place] for place in places],
-                sum(sizes[place] for place in places),
-            )
-        futures = [flying[key] for key in keys]
-        # shielded: a caller that leaves must not take the work from the others that wait for it
-        return [await asyncio.shield(future) for future in futures]
+    def _book(self, tenant: str, slot: Slot, job: Job, texts: int, tokens: int, began: float) -> Source:
+        """Meters a request; returns the source."""
+        if slot.tokenizer is not None and slot.tokenizer.fast is not None and not slot.tokenizer.fast.trusted:
+            self._distrust(slot, slot.tokenizer)
+        source = job.tally.source
+        hits = texts if source == "cache" else job.tally.texts
+        slot.hits += hits
+        slot.misses += texts - hits
+        reused = job.tally.tell(self._meter, slot.name)
+        self._meter.counted(slot.name, tenant, source, tokens, time.perf_counter() - began, reused)
+        return source
 
-    def _launch(self, tokenizer: Tokenizer, kind: int, keys: list[bytes], texts: list[str], size: int) -> None:
-        """Starts the work for a run of texts; each key has a future until it ends."""
-        started = self._lane(size, partial(_work, tokenizer, kind, texts))
-        loop = asyncio.get_running_loop()
-        futures = [loop.create_future() for _ in keys]
-        self._flying.update(zip(keys, futures, strict=True))
-
-        def landed(work: asyncio.Future[list[Any]]) -> None:
-            for key in keys:
-                self._flying.pop(key, None)
-            error = _error_of(work)
-            if error is None:
-                self._keep(keys, work.result())
-            for index, future in enumerate(futures):
-                if future.done():
-                    continue
-                if error is None:
-                    future.set_result(work.result()[index])
-                else:
-                    future.set_exception(error)
-                    future.exception()  # whoever waits gets it; nobody waiting is no fault
-
-        started.add_done_callback(landed)
-
-    def _keep(self, keys: list[bytes], values: list[Any]) -> None:
-        cache = self.cache
-        for key, value in zip(keys, values, strict=True):
-            cache.put(key, value, _bytes_of(value))
-        self._meter.cache(cache.bytes, len(cache))
-
-    def _lane(self, size: int, work: Callable[[], T]) -> asyncio.Future[T]:
-        try:
-            return self._lanes.submit(size, work)
-        except RuntimeError:
-            raise Problem(503, "shutting-down", "The relay is shutting down.", retry_after_s=5.0) from None
-
-
-def faulty(fault: TokenizerFault) -> Problem:
-    """503: the tokenizer itself failed on a text."""
-    return Problem(503, "tokenizer-unavailable", f"The tokenizer failed on this input: {fault}")
-
-
-def _guarded(work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except TokenizerFault as fault:
-        raise faulty(fault) from fault
-
-
-def _error_of(work: asyncio.Future[Any]) -> BaseException | None:
-    if work.cancelled():
-        return Problem(503, "shutting-down", "The relay is shutting down.", retry_after_s=5.0)
-    error = work.exception()
-    return faulty(error) if isinstance(error, TokenizerFault) else error
-
-
-def _work(tokenizer: Tokenizer, kind: int, texts: list[str]) -> list[Any]:
-    add, allow = bool(kind & ADD_SPECIAL), bool(kind & ALLOW_SPECIAL)
-    if kind < IDS:
-        return tokenizer.counts(texts, add_special=add, allow_special=allow)
-    return tokenizer.encode(texts, add_special=add, allow_special=allow, spans=kind >= SPANS)
-
-
-def _keys(seed: Any, texts: Sequence[str], field: str) -> tuple[list[bytes], list[int]]:
-    """The cache key and the UTF-8 size of each text."""
-    keys, sizes = [], []
-    for index, text in enumerate(texts):
-        data = _utf8(text, field % index if "%" in field else field)
-        hasher = seed.copy()
-        hasher.update(data)
-        keys.append(hasher.digest())
-        sizes.append(len(data))
-    return keys, sizes
-
-
-def _utf8(text: str, field: str) -> bytes:
-    try:
-        data = text.encode()
-    except UnicodeEncodeError as error:
-        raise invalid(field, f"a lone surrogate at character {error.start}; send whole characters") from None
-    if len(data) > TEXT_LIMIT:
-        raise Problem(
-            413,
-            "text-too-large",
-            f"{field}: over {TEXT_LIMIT // 1024} KiB of UTF-8. Split the text and count its parts.",
-        )
-    return data
-
-
-def _bytes_of(value: Any) -> int:
-    if isinstance(value, int):
-        return INT_BYTES
-    encoded = cast("Encoded", value)
-    arrays: list[array[int]] = [encoded.ids] if encoded.spans is None else [encoded.ids, encoded.spans]
-    return sum(64 + len(each) * each.itemsize for each in arrays)
+    def _distrust(self, slot: Slot, tokenizer: Tokenizer) -> None:
+        """The fast tokenizer gave another result than the exact one: what it made is not found any more."""
+        tokenizer.fast = None
+        slot.seeds = seeds(tokenizer.fingerprint, secrets.token_bytes(32))
+        self._meter.differed(slot.name)

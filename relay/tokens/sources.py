@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from relay.tokens.document import Document
 from relay.tokens.probes import probes
 from relay.tokens.registry import ModelSpec
 from relay.tokens.tokenizer import Tokenizer
+from relay.tokens.traits import Traits, traits_of
 
 HUB_FILES = (
     "tokenizer.json",
@@ -33,9 +35,13 @@ HUB_FILES = (
     "*.model",
     "*.tiktoken",
     "chat_template.jinja",
+    "additional_chat_templates/*.jinja",
 )
 
 VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model", "*.tiktoken")
+
+# of files; GPT-2's are 1.5 MB, and stop other threads for 0.1 s in all
+SMALL_BYTES = 4 * 1024 * 1024
 
 # importing and running transformers in several threads at once is not safe
 _transformers = threading.Lock()
@@ -46,18 +52,23 @@ class SourceFault(Exception):
 
 
 class Loaded(Struct, frozen=True):
-    """A tokenizer that is ready, and in words how it was checked."""
+    """A tokenizer that is ready, in words how it was checked, and what stands beside it."""
 
     tokenizer: Tokenizer
     checked: str
+    traits: Traits
 
 
-def load(spec: ModelSpec, data_dir: Path) -> Loaded:
-    """Loads, compares and warms one tokenizer. Takes up to minutes (hub). Raises SourceFault."""
+def load(spec: ModelSpec, data_dir: Path, in_child: Callable[[Path], Loaded] | None = None) -> Loaded:
+    """Loads, compares and warms one tokenizer. Takes up to minutes (hub). Raises SourceFault.
+
+    `in_child`: what loads a large one. Nearly all of the work holds the GIL.
+    """
     try:
         place = _locate(spec, data_dir)
-        with _transformers:
-            return _load_from(place, packaged=spec.source == "package")
+        if in_child is not None and vocabulary_bytes(place) > SMALL_BYTES:
+            return in_child(place)
+        return load_from(place, packaged=spec.source == "package")
     except (SourceFault, gpt2.VocabularyMissing) as fault:
         raise SourceFault(str(fault)) from fault
     except Exception as error:
@@ -104,6 +115,19 @@ def _from_hub(repository: str, revision: str | None) -> Path:
     return Path(snapshot_download(repository, revision=revision, allow_patterns=patterns))
 
 
+def vocabulary_bytes(place: Path) -> int:
+    """The size of the files that hold the vocabulary."""
+    if place.is_file():
+        return place.stat().st_size
+    return sum(path.stat().st_size for pattern in VOCABULARIES for path in place.glob(pattern))
+
+
+def load_from(place: Path, *, packaged: bool = False) -> Loaded:
+    """Loads a folder or a tokenizer.json. Raises SourceFault, and whatever the libraries raise."""
+    with _transformers:
+        return _load_from(place, packaged=packaged)
+
+
 def _load_from(place: Path, *, packaged: bool) -> Loaded:
     folder = place if place.is_dir() else place.parent
     document = _raw_document(place, packaged=packaged)
@@ -112,20 +136,31 @@ def _load_from(place: Path, *, packaged: bool) -> Loaded:
     except Exception as error:
         if document is None:
             raise
-        return Loaded(_warm(document), f"raw tokenizer; AutoTokenizer could not load it ({type(error).__name__})")
+        checked = f"raw tokenizer; AutoTokenizer could not load it ({type(error).__name__})"
+        return Loaded(_warm(document), checked, traits_of(folder, _plain_auto(folder)))
     if document is None:
-        backend = getattr(auto, "backend_tokenizer", None)
-        if backend is None:
-            raise SourceFault("The folder has no tokenizer.json and its tokenizer has no fast form.")
-        return Loaded(_warm(json.loads(backend.to_str())), "AutoTokenizer; there is no tokenizer.json to compare with")
+        checked = "AutoTokenizer; there is no tokenizer.json to compare with"
+        return Loaded(_warm(_backend_document(auto)), checked, traits_of(folder, auto))
     tokenizer = _warm(document)
+    return Loaded(tokenizer, _compared(tokenizer, auto), traits_of(folder, auto))
+
+
+def _backend_document(auto: Any) -> Document:
+    backend = getattr(auto, "backend_tokenizer", None)
+    if backend is None:
+        raise SourceFault("The folder has no tokenizer.json and its tokenizer has no fast form.")
+    parsed: Document = json.loads(backend.to_str())
+    return parsed
+
+
+def _compared(tokenizer: Tokenizer, auto: Any) -> str:
     texts = probes()
     mine = [encoded.ids.tolist() for encoded in tokenizer.encode(texts, allow_special=True)]
     its = auto(texts, add_special_tokens=False)["input_ids"]
     wrong = sum(a != list(b) for a, b in zip(mine, its, strict=True))
     if wrong:
-        return Loaded(tokenizer, f"raw tokenizer; AutoTokenizer differs on {wrong} of {len(texts)} strings")
-    return Loaded(tokenizer, f"raw tokenizer; AutoTokenizer agrees on {len(texts)} strings")
+        return f"raw tokenizer; AutoTokenizer differs on {wrong} of {len(texts)} strings"
+    return f"raw tokenizer; AutoTokenizer agrees on {len(texts)} strings"
 
 
 def _raw_document(place: Path, *, packaged: bool) -> Document | None:
@@ -145,6 +180,16 @@ def _auto(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False, use_fast=True)
+
+
+def _plain_auto(folder: Path) -> Any:
+    """What reads the files beside a tokenizer of which AutoTokenizer knows no class; None if that fails too."""
+    from transformers import PreTrainedTokenizerFast
+
+    try:
+        return PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True)
+    except Exception:
+        return None
 
 
 def _warm(document: Document) -> Tokenizer:

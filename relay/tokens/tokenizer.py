@@ -6,7 +6,6 @@ padding are never set on the shared objects: such settings leak between threads.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from array import array
@@ -20,7 +19,13 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import tokenizers
 
-from relay.tokens.document import Document, fingerprint, own_form, plain_form
+from relay.tokens.cuts import TARGET
+from relay.tokens.document import Document, fingerprint
+from relay.tokens.fast import Fast, beside
+from relay.tokens.forms import build
+from relay.tokens.literals import Literals
+from relay.tokens.pieces import Pieces
+from relay.tokens.probes import probes
 
 Side = Literal["left", "right"]
 
@@ -72,39 +77,73 @@ class Tokenizer:
 
     def __init__(self, document: Document) -> None:
         self.fingerprint = fingerprint(document)
-        self._own = tokenizers.Tokenizer.from_str(json.dumps(own_form(document)))
-        self._plain = self._own
-        if document.get("added_tokens"):
-            self._plain = tokenizers.Tokenizer.from_str(json.dumps(plain_form(document)))
+        forms = build(document)
+        self._forms = (forms.plain, forms.own)
+        self._own = forms.own.whole
+        # set when it was found to agree (`loading`); only `values` uses it, all methods here are the exact tokenizer's
+        self.fast: Fast | None = None
+        # in words: where texts may be cut, or why nowhere
+        self.cuttable = forms.cuttable
         self.vocabulary_size = self._own.get_vocab_size(with_added_tokens=True)
         ids = set(self._own.get_vocab(with_added_tokens=True).values())
         self._end = max(ids, default=-1) + 1
         self._holes = frozenset(range(self._end)) - ids
+        self.prefix_ids, self.suffix_ids = _around(self._own)
+        self.pieces = Pieces(self._own)
+        self.literals = Literals(
+            self._own.get_added_tokens_decoder(), normalizes=document.get("normalizer") is not None
+        )
+        # whether decoding the ids of a text gives that text, as far as the probes tell
+        self.lossless = self._is_lossless()
 
     @property
     def largest_id(self) -> int:
         """The largest id of the vocabulary, added tokens included."""
         return self._end - 1
 
+    @property
+    def specials_added(self) -> int:
+        """How many ids `add_special` puts around a text."""
+        return len(self.prefix_ids) + len(self.suffix_ids)
+
+    def segments(self, text: str, *, allow_special: bool = False, target: int = TARGET) -> list[tuple[int, int, bool]]:
+        """Where the text may be cut without changing a token: start, end, and whether the segment continues a text.
+
+        `target`: about how many characters each has. The segments cover the text. Their ids, from `part_encode`, one after the other are those of the whole text.
+        """
+        return self._forms[allow_special].cuts.segments(text, target)
+
+    def resumable(self, *, allow_special: bool = False) -> bool:
+        """Whether what follows a cut is cut as a text of its own would be (but for the last 768 characters before its end)."""
+        return self._forms[allow_special].cuts.resumable
+
+    def find_fast(self) -> None:
+        """Looks for a fast tokenizer that agrees with this one; in half a second, in any thread."""
+        plain = self._forms[False]
+        if plain.continued is plain.whole:
+            self.fast = beside(plain.whole, list(self.literals.ids))
+
     def counts(self, texts: Sequence[str], *, add_special: bool = False, allow_special: bool = False) -> list[int]:
         """How many tokens each text has. Raises TokenizerFault."""
-        backend = self._own if allow_special else self._plain
-        try:
-            return [len(each) for each in backend.encode_batch_fast(list(texts), add_special_tokens=add_special)]
-        except BaseException as error:
-            raise _fault(error) from error
+        return _counted(self._forms[allow_special].whole, texts, add_special=add_special)
+
+    def part_counts(self, parts: Sequence[str], continued: bool, *, allow_special: bool = False) -> list[int]:
+        """How many tokens each segment has; `continued` as `segments` says. Raises TokenizerFault."""
+        form = self._forms[allow_special]
+        return _counted(form.continued if continued else form.whole, parts, add_special=False)
 
     def encode(
         self, texts: Sequence[str], *, add_special: bool = False, allow_special: bool = False, spans: bool = False
     ) -> list[Encoded]:
         """The ids of each text, with their spans if asked for. Raises TokenizerFault."""
-        backend = self._own if allow_special else self._plain
-        try:
-            if not spans:
-                return _taken(backend.encode_batch_fast(list(texts), add_special_tokens=add_special), spans=False)
-            return _taken(backend.encode_batch(list(texts), add_special_tokens=add_special), spans=True)
-        except BaseException as error:
-            raise _fault(error) from error
+        return _encoded(self._forms[allow_special].whole, texts, add_special=add_special, spans=spans)
+
+    def part_encode(
+        self, parts: Sequence[str], continued: bool, *, allow_special: bool = False, spans: bool = False
+    ) -> list[Encoded]:
+        """The ids of each segment, with spans that count from its own start. Raises TokenizerFault."""
+        form = self._forms[allow_special]
+        return _encoded(form.continued if continued else form.whole, parts, add_special=False, spans=spans)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids, special tokens included; bytes that are no whole character become U+FFFD.
@@ -119,6 +158,11 @@ class Tokenizer:
             return str(self._own.decode_batch([list(ids)], skip_special_tokens=False)[0])
         except BaseException as error:
             raise _fault(error) from error
+
+    def _is_lossless(self) -> bool:
+        texts = probes()
+        encodings = self._forms[False].whole.encode_batch_fast(texts, add_special_tokens=False)
+        return self._own.decode_batch([each.ids for each in encodings], skip_special_tokens=False) == texts
 
     def truncate(self, text: str, max_tokens: int, side: Side = "right") -> Truncated:
         """The part that the first (`right`: the end is cut) or last (`left`) `max_tokens` ids cover, in whole characters.
@@ -140,6 +184,32 @@ class Tokenizer:
             # character by character, so that no more is lost than must be; an input made to resist is cut faster
             width = 1 if step <= SINGLE_STEPS else 1 << min(step - SINGLE_STEPS, 24)
             cut = max(0, cut - width) if side == "right" else min(len(text), cut + width)
+
+
+def _counted(backend: tokenizers.Tokenizer, texts: Sequence[str], *, add_special: bool) -> list[int]:
+    try:
+        return [len(each) for each in backend.encode_batch_fast(list(texts), add_special_tokens=add_special)]
+    except BaseException as error:
+        raise _fault(error) from error
+
+
+def _encoded(backend: tokenizers.Tokenizer, texts: Sequence[str], *, add_special: bool, spans: bool) -> list[Encoded]:
+    encode = backend.encode_batch if spans else backend.encode_batch_fast
+    try:
+        return _taken(encode(list(texts), add_special_tokens=add_special), spans=spans)
+    except BaseException as error:
+        raise _fault(error) from error
+
+
+def _around(backend: tokenizers.Tokenizer) -> tuple[list[int], list[int]]:
+    """The ids that the post-processor puts before and after a text."""
+    for text in ("a", "1", "."):
+        (encoding,) = backend.encode_batch_fast([text])
+        own = [place for place, special in enumerate(encoding.special_tokens_mask) if not special]
+        if own:
+            return encoding.ids[: own[0]], encoding.ids[own[-1] + 1 :]
+    (encoding,) = backend.encode_batch_fast([""])
+    return encoding.ids, []
 
 
 def _first_cut(encoded: Encoded, max_tokens: int, side: Side, length: int) -> int:

@@ -12,7 +12,8 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from relay.api_urls import configuration
-from relay.schema import document
+from relay.schema import data_plane_paths, document
+from relay.tokens import schema as tokens
 from tests.control.cast import Cast
 from tests.relay_server import RelayServer
 
@@ -29,9 +30,12 @@ PATHS = {
     "/pools/{pool}/leases": {"get"},
     "/pools/{pool}/waiters": {"get"},
     "/pools/{pool}/history": {"get"},
+    "/pools/{pool}/sizing": {"get", "put", "patch", "delete"},
+    "/acquire": {"post"},
     "/leases/{id}": {"get"},
     "/leases/{id}/renew": {"post"},
     "/leases/{id}/release": {"post"},
+    "/leases/{id}/resize": {"post"},
     "/leases/{id}/revoke": {"post"},
     "/waiters/{id}/cancel": {"post"},
     "/priority-classes": {"get", "post"},
@@ -45,7 +49,20 @@ PATHS = {
     "/tokens/encode": {"post"},
     "/tokens/decode": {"post"},
     "/tokens/truncate": {"post"},
-    "/tokens/models": {"get"},
+    "/tokens/fit": {"post"},
+    "/tokens/stream": {"post"},
+    "/tokens/models": {"get", "post"},
+    "/tokens/models/{name}": {"get", "patch", "delete"},
+    "/tokens/usage": {"get"},
+}
+
+# At the root: addresses of other services.
+FACES = {
+    "/tokenize": {"post"},
+    "/detokenize": {"post"},
+    "/tokenizer_info": {"get"},
+    "/utils/token_counter": {"post"},
+    "/v1/messages/count_tokens": {"post"},
 }
 
 
@@ -70,8 +87,8 @@ def references(node: Any) -> Iterator[str]:
 
 def test_it_holds_every_operation_of_the_contract_and_no_other() -> None:
     found = {path: set(item) for path, item in document()["paths"].items()}
-    assert found == {f"/api/v1{path}": methods for path, methods in PATHS.items()}
-    assert len(configuration) == sum(1 for path in PATHS if "tokens" not in path) - 4  # 4 are the data plane's
+    assert found == {f"/api/v1{path}": methods for path, methods in PATHS.items()} | FACES
+    assert len(configuration) == len(PATHS) + len(FACES) - len(data_plane_paths() | tokens.openapi())
 
 
 def test_it_is_openapi_3_1_in_structure() -> None:
@@ -95,7 +112,8 @@ def test_it_is_openapi_3_1_in_structure() -> None:
             assert re.fullmatch(r"[2345]\d\d", status)
             assert answer["description"]
             if status >= "400":
-                assert set(answer["content"]) == {"application/problem+json"}
+                media = "application/json" if path in FACES else "application/problem+json"
+                assert set(answer["content"]) == {media}
 
 
 def test_each_operation_has_the_statuses_that_it_can_answer() -> None:
@@ -130,9 +148,10 @@ def test_real_answers_are_as_the_document_says(relay: RelayServer, pool_name: st
         holds(lease.json(), f"{base}/pools/{{pool}}/acquire", "post", 201)
         admin.put(f"{path}/tenants/default", json={"limit": 2})
         for address, method in PATHS.items():
-            if "get" not in method or "tokens" in address or "{name}" in address or "{key}" in address:
+            if "get" not in method or "{key}" in address:
                 continue
             real = address.replace("{pool}", pool_name).replace("{tenant}", "default")
+            real = real.replace("models/{name}", "models/gpt2").replace("{name}", "batch")
             answer = admin.get(base + real.replace("{id}", lease.json()["lease_id"]))
             assert answer.status_code == 200, (real, answer.text)
             holds(answer.json(), base + address, "get", 200)
@@ -172,7 +191,7 @@ def test_the_page_shows_it_under_a_strict_policy(relay: RelayServer, chromium: s
         policy = answer.headers["content-security-policy"]
         assert "script-src 'self';" in policy
         page.get_by_text("/api/v1/pools/{pool}/acquire").wait_for(timeout=20_000)
-        assert page.locator(".opblock").count() == sum(len(methods) for methods in PATHS.values())
+        assert page.locator(".opblock").count() == sum(len(methods) for methods in PATHS.values()) + len(FACES)
         browser.close()
     assert faults == []
     assert elsewhere == []

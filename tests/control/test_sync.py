@@ -6,6 +6,7 @@ import pytest
 
 from relay.permits import classes, config, sync
 from relay.permits.engine.base import SECOND, Share
+from relay.permits.engine.rates import Rate
 from relay.tenants import config as tenants
 from relay.tenants.changes import Actor
 from relay.tenants.keys import create_key, revoke_key, write_last_used
@@ -39,6 +40,19 @@ def test_everything_comes_at_a_start() -> None:
     assert [model.name for model in delta.models or []] == ["gpt2"]
     assert delta.version == sync.newest_version() == Change.objects.count()
     assert delta.changes == []
+
+
+def test_rates_come_with_a_tenth_as_burst_where_none_is_set() -> None:
+    for fields, requests, tokens in (
+        ({"requests_per_minute": 5}, Rate(5, 1), None),
+        ({"tokens_per_minute": 1000}, Rate(5, 1), Rate(1000, 100)),
+        ({"tokens_burst": 3}, Rate(5, 1), Rate(1000, 3)),
+        ({"requests_per_minute": None, "tokens_burst": None}, None, Rate(1000, 100)),
+    ):
+        config.update_pool("gpu", fields, actor=ME)
+        pool = sync.changes_since(None).pools["gpu"]
+        assert pool is not None
+        assert (pool.requests, pool.tokens) == (requests, tokens)
 
 
 def test_only_what_changed_comes_later() -> None:

@@ -90,7 +90,19 @@ def traffic(relay: RelayServer, pool: str) -> Iterator[None]:
 
 def row_of(page: Page, pool: str) -> Locator:
     """The pool's row of the overview."""
-    return page.locator(f'[data-pool="{pool}"]')
+    return page.locator("[data-pools] > tr", has=page.locator(f'a[href="/pools/{pool}/"]'))
+
+
+def number_of(row: Locator, column: str) -> Locator:
+    """A number of a row; its cells are known by their place only."""
+    cells = {
+        "use": "td:nth-child(4) > span",
+        "qps": "td:nth-child(5) > span",
+        "waiting": "td:nth-child(7)",
+        "classes": "td:nth-child(n+8):nth-last-child(n+3)",
+        "capacity": "td:last-child",
+    }
+    return row.locator(cells[column])
 
 
 def overflow(page: Page) -> int:

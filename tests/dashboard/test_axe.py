@@ -14,7 +14,7 @@ from tests.relay_server import RelayServer
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "resultTypes": ["violations"]}
 WIDE = {"width": 1440, "height": 1000}
 PHONE = {"width": 390, "height": 844}
-TABS = ("holders", "waiters", "tenants", "changes", "connect")
+TABS = ("holders", "waiters", "tenants", "sizing", "sizing&rule=load", "sizing&rule=schedule", "changes", "connect")
 
 
 def violations(page: Page) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import uuid
 from collections.abc import Iterator
@@ -31,13 +32,13 @@ def mark(relay: RelayServer) -> Iterator[str]:
 
 def shown(page: Page) -> list[str]:
     rows = page.locator("[data-pools] > tr:not([hidden])")
-    return [name[-1] for name in rows.evaluate_all("rows => rows.map(row => row.dataset.pool)")]
+    return [name[-1] for name in rows.evaluate_all("rows => rows.map(row => row.querySelector('th a').textContent)")]
 
 
 def expect_shown(page: Page, names: str) -> None:
     page.wait_for_function(
         """(names) => [...document.querySelectorAll("[data-pools] > tr:not([hidden])")]
-            .map(row => row.dataset.pool.at(-1)).join("") === names""",
+            .map(row => row.querySelector("th a").textContent.at(-1)).join("") === names""",
         arg=names,
     )
 
@@ -76,6 +77,27 @@ def test_states_count_their_pools_and_choose_them(relay: RelayServer, open_page:
     page.get_by_role("link", name="Show all pools").click()
     expect(row_of(page, f"{mark}-a")).to_be_visible()
     assert page.url == f"{relay.url}/"
+
+
+def test_rows_come_into_order_as_far_as_they_are_in_sight(relay: RelayServer, open_page: OpenPage) -> None:
+    page = open_page()
+    page.goto(f"{relay.url}/login/")
+    rounds = [(random.sample(range(40), 40), random.sample(range(40), 40), depth) for depth in (0, 1, 7, 25, 39, 40)]
+    found = page.evaluate(
+        """async (rounds) => {
+            const { arrange } = await import("/static/dashboard/arrange.js");
+            return rounds.map(([present, wanted, depth]) => {
+                const list = document.createElement("ol"), items = new Map();
+                for (const name of present) items.set(name, list.appendChild(document.createElement("li"))).get(name).value = name;
+                arrange(list, wanted.map((name) => items.get(name)), depth);
+                return [...list.children].map((item) => item.value);
+            });
+        }""",
+        rounds,
+    )
+    for (_, wanted, depth), order in zip(rounds, found, strict=True):
+        assert order[:depth] == wanted[:depth]
+        assert sorted(order) == list(range(40))
 
 
 @pytest.mark.parametrize(("sort", "script"), [("name", True), ("load", False), ("worst", False)])

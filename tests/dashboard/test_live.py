@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import ExitStack
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +12,10 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from bench.procs import cpu_us
+from tests.conftest import NewRelay
 from tests.dashboard.people import session_cookie
+from tests.dashboard.scenes import make_pool
 from tests.relay_server import RelayServer
 
 
@@ -54,6 +59,28 @@ def test_hello_then_a_frame_a_second_without_a_hole(relay: RelayServer, pool_nam
     values = dict(zip(hello["fields"], samples[0]["pools"][pool_name], strict=True))
     assert (values["capacity"], values["in_use"], values["window_grants"]) == (8, 5, 1)
     assert samples[0]["interval_s"] == 1
+
+
+def test_fifty_open_pages_cost_the_server_a_few_thousandths_of_a_core(new_relay: NewRelay) -> None:
+    """Case 17 in small: 500 pages may cost 5 % of a core (`python -m bench --only pages`), so 50 may cost 0.5 %, and the noise."""
+    relay, seconds = new_relay(), 8.0
+    for number in range(20):
+        make_pool(relay, f"pool-{number}")
+    cookie = session_cookie(relay)
+
+    def spent() -> float:
+        before = cpu_us(relay.pid)
+        time.sleep(seconds)
+        return (cpu_us(relay.pid) - before) / seconds / 1e6
+
+    alone = spent()
+    with ExitStack() as pages:
+        sockets = [pages.enter_context(live(relay, cookie)) for _ in range(50)]
+        shared = spent()
+        for socket in sockets:  # each was served all the while
+            frames = [frame(socket)["type"] for _ in range(5)]
+            assert frames.count("sample") >= 4
+    assert shared - alone <= 0.015
 
 
 def test_a_change_of_configuration_is_sent_at_once(relay: RelayServer, pool_name: str) -> None:

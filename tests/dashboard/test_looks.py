@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.dashboard.conftest import OpenPage
 from tests.dashboard.people import sign_in
-from tests.dashboard.scenes import hold, make_pool, overflow, row_of, waiting
+from tests.dashboard.scenes import hold, make_pool, number_of, overflow, row_of, waiting
 from tests.relay_server import RelayServer
 
 PHONE = {"width": 390, "height": 844}
@@ -113,7 +113,7 @@ def test_on_a_phone_a_starving_pool_is_resized_with_a_thumb(
     assert box is not None
     assert min(box["width"], box["height"]) >= 42
     more.tap()
-    expect(row.locator(".use")).to_contain_text("/ 2")
+    expect(number_of(row, "use")).to_contain_text("/ 2")
     expect(page.locator(".toast").get_by_role("button", name="Undo")).to_be_visible()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -132,18 +133,22 @@ def test_rates_read_as_people_write_them(value: float, text: str) -> None:
 
 
 def test_a_bar_holds_only_what_uses_capacity() -> None:
-    assert Meter.of(6, 8) == Meter("75%", "100%", "", "12.5%")
-    assert Meter.of(10, 8) == Meter("80%", "80%", "20%", "")
+    assert Meter.of(6, 8) == Meter("75%", "", True)
+    assert Meter.of(10, 8) == Meter("80%", "20%", False)
     assert (Meter.of(6, 8, 2).due, Meter.of(6, 8, 8).due) == ("25%", "")
-    assert Meter.of(3, 25).cell == ""
+    assert Meter.of(3, 25).cells is False
 
 
 def test_a_gap_in_a_line_stays_a_gap() -> None:
-    path, dot = spark([1.0, 2.0, None, 1.0], log=False)
-    assert path.count("M") == 2
-    assert dot.endswith("h0")
-    assert spark([None, 0.0], log=True) == ("", "")
-    assert spark([1.0, None], log=False)[1] == ""
+    assert spark([1.0, 2.0, None, 1.0], log=False) == "M2 14l25-9M77 14l0 0"
+    assert spark([None, 0.0], log=True) == ""
+
+
+def test_a_line_keeps_its_ends_and_peaks_and_leaves_out_what_nobody_would_miss() -> None:
+    flat, peak = spark([5.0, 5.1] * 30, log=False), spark([1.0] * 30 + [9.0] + [1.0] * 29, log=False)
+    assert flat == "M2 5l75 0"
+    assert [int(step) for step in re.findall("-[0-9]+", peak)] == [-16]
+    assert len(peak) < 40
 
 
 def test_steps_become_columns_that_end_with_the_newest() -> None:

@@ -10,6 +10,7 @@ from django.test import Client
 
 from dashboard import people
 from dashboard.attempts import MAX_BY_NAME, Attempts
+from dashboard.words import digest
 from relay.permits.models import Pool
 from relay.tenants.models import Change
 
@@ -127,14 +128,12 @@ def test_a_pool_made_by_form_is_a_change_by_this_person(operator: Client) -> Non
 @pytest.mark.parametrize(
     ("form", "capacity"),
     [
-        ({"act": "more:gpu", "size:gpu:1:8": "8"}, 9),
-        ({"act": "less:gpu", "size:gpu:1:8": "8"}, 7),
         ({"act": "set", "size:gpu:1:8": "20"}, 20),
         ({"act": "percent", "pool": "gpu", "percent": "-10", "size:gpu:1:8": "8"}, 7),
         ({"act": "percent", "pool": "gpu", "percent": "1", "size:gpu:1:8": "8"}, 9),
     ],
 )
-def test_the_table_steps_from_what_was_shown_and_takes_a_number(
+def test_the_table_takes_a_number_and_a_percentage_of_what_was_shown(
     operator: Client, form: dict[str, str], capacity: int
 ) -> None:
     operator.post("/pools/", {"name": "gpu", "capacity": "8"})
@@ -184,6 +183,14 @@ def test_what_one_act_changes_is_one_group_in_the_log_and_one_failure_stops_no_o
 def test_a_mistake_without_script_is_explained_on_the_page(operator: Client) -> None:
     response = operator.post("/pools/", {"name": "No Good", "capacity": "8"}, follow=True)
     assert b'class="notice notice-act"' in response.content
+
+
+def test_the_words_of_the_script_have_an_address_that_changes_with_them(client: Client) -> None:
+    english, chinese = client.get(f"/words/en.{digest('en')}.json"), client.get("/words/zh-hans.older.json")
+    assert english.json()["starving"] == "is starving"
+    assert chinese.json()["starving"] != english.json()["starving"]
+    assert digest("en") != digest("zh-hans")
+    assert "immutable" in english.headers["Cache-Control"]
 
 
 def test_the_theme_is_kept_and_drawn_by_the_server(client: Client) -> None:

@@ -206,7 +206,7 @@ def test_a_phone_scrolls_in_one_direction_only(relay: RelayServer, open_page: Op
     hold(relay, name, 2)
     page = open_pool(open_page(viewport={"width": 390, "height": 844}, locale="zh-CN"), relay, name)
     expect(page.locator("[data-freeze]")).to_be_visible()
-    for tab in ("holders", "waiters", "tenants", "changes", "connect"):
+    for tab in ("holders", "waiters", "tenants", "sizing", "changes", "connect"):
         page.locator(f'[data-tab="{tab}"]').click()
         expect(page.locator("[data-panel]")).to_have_attribute("data-panel", tab)
         assert overflow(page) == 0, tab

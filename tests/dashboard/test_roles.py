@@ -14,7 +14,7 @@ from relay.permits.models import Pool
 from tests.conftest import NewRelay
 from tests.dashboard.conftest import OpenPage
 from tests.dashboard.people import OWN_PASSWORD, add_person, sign_in
-from tests.dashboard.scenes import make_pool, row_of
+from tests.dashboard.scenes import make_pool, number_of, row_of
 from tests.relay_server import RelayServer
 
 FETCH = {"X-Requested-With": "fetch"}
@@ -90,11 +90,11 @@ def test_a_viewer_sees_everything_and_is_offered_nothing(
     add_person(relay, pool_name, "viewer")
     page = sign_in(open_page(), relay, pool_name, OWN_PASSWORD, f"/?q={pool_name}")
     row = row_of(page, pool_name)
-    expect(row.locator(".c-cap")).to_have_text("8")
+    expect(number_of(row, "capacity")).to_have_text("8")
     with relay.http() as api:
         api.patch(f"/api/v1/pools/{pool_name}", json={"capacity": 11}).raise_for_status()
-    expect(row.locator(".c-cap")).to_have_text("11")
-    for control in (".stepper", ".new-pool", ".bulk", ".check:not([data-keys-switch])"):
+    expect(number_of(row, "capacity")).to_have_text("11")
+    for control in (".stepper", ".new-pool", ".bulk", "[type=checkbox]:not([data-keys-switch])"):
         expect(page.locator(control)).to_have_count(0)
     page.keyboard.press("j")
     page.keyboard.press("p")

@@ -12,7 +12,7 @@ from websockets.sync.client import ClientConnection, connect
 from tests.conftest import NewRelay
 from tests.dashboard.conftest import OpenPage
 from tests.dashboard.people import OWN_PASSWORD, add_person, session_cookie, sign_in
-from tests.dashboard.scenes import make_pool, row_of, traffic
+from tests.dashboard.scenes import make_pool, number_of, row_of, traffic
 from tests.relay_server import RelayServer
 
 
@@ -48,9 +48,9 @@ def test_frozen_numbers_stand_still_until_they_are_thawed(
     ticks = count_ticks(page)
     with traffic(relay, pool_name):
         ticks.wait_for_more(2)
-        expect(row_of(page, pool_name).locator(".c-qps .num")).to_have_text("0")
+        expect(number_of(row_of(page, pool_name), "qps")).to_have_text("0")
         mark.click()
-        expect(row_of(page, pool_name).locator(".c-qps .num")).not_to_have_text("0")
+        expect(number_of(row_of(page, pool_name), "qps")).not_to_have_text("0")
     expect(mark).to_contain_text("Live")
 
 

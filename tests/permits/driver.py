@@ -59,9 +59,10 @@ class Desk:
         timeout: float = 1000,
         ttl: float = 100_000,
         key: str | None = None,
+        tokens: int = 0,
     ) -> str:
         """Acquires. `granted`, `waits`, `existing`, or the code of the refusal."""
-        wanted = Ask(tenant, permits, priority, _us(timeout), _us(ttl), holder=holder, key=key)
+        wanted = Ask(tenant, permits, priority, _us(timeout), _us(ttl), holder=holder, key=key, tokens=tokens)
         try:
             answer = self.pool.acquire(wanted, self.now)
         except Refused as refused:
@@ -75,10 +76,13 @@ class Desk:
         self.leases[holder] = answer.lease
         return "existing"
 
-    def refusal(self, holder: str, tenant: str = "a", permits: int = 1, *, timeout: float = 0) -> Refused:
+    def refusal(
+        self, holder: str, tenant: str = "a", permits: int = 1, *, timeout: float = 0, tokens: int = 0
+    ) -> Refused:
         """The refusal of an ask that must be refused."""
+        wanted = Ask(tenant, permits, "interactive", _us(timeout), _us(60), holder=holder, tokens=tokens)
         try:
-            self.pool.acquire(Ask(tenant, permits, "interactive", _us(timeout), _us(60), holder=holder), self.now)
+            self.pool.acquire(wanted, self.now)
         except Refused as refused:
             return refused
         raise AssertionError(f"{holder} was not refused")
@@ -103,9 +107,13 @@ class Desk:
         self.pool.advance(self.now)
         return self.events()
 
-    def release(self, holder: str) -> list[str]:
-        """Releases a holder's lease and tells what happened."""
-        self.released(holder)
+    def release(self, holder: str, tokens: int | None = None) -> list[str]:
+        """Releases a holder's lease and tells what happened. `tokens`: what it used in truth; pools with rates only."""
+        if tokens is None:
+            self.released(holder)
+        else:
+            lease = self.leases[holder]
+            self.pool.release(lease.lease_id, lease.ask.tenant, self.now, tokens)
         return self.events()
 
     def released(self, holder: str, tenant: str | None = None) -> Released:

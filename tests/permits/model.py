@@ -203,7 +203,7 @@ class ReferencePool:
             return Released(reason=self._ended[lease_id][1])
         self._end(lease, "released")
         self._give_out()
-        return Released(held_us=now - lease.acquired_us)
+        return Released(held_us=now - lease.acquired_us, pool=self.config.name)
 
     def revoke(self, lease_id: str, now: int) -> bool:
         """An operator ends anybody's lease; False if it had ended. Raises Refused `lease-not-found`."""

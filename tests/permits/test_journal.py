@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec import Struct, structs
 
 from relay.permits.engine.base import Ask, End, Lease
 from relay.permits.engine.journal import Clock, Fence, Journal, JournalRefused, Record, Recovered, Renewal
@@ -149,3 +151,48 @@ def test_the_files_are_for_their_owner_only(tmp_path: Path) -> None:
     path = write(tmp_path / "engine")
     assert path.stat().st_mode & 0o077 == 0
     assert path.parent.stat().st_mode & 0o077 == 0
+
+
+class OldAsk(Struct, array_like=True):
+    """An Ask as it was written before there were rates."""
+
+    tenant: str
+    permits: int
+    priority: str
+    timeout_us: int
+    ttl_us: int
+    holder: str
+    metadata: dict[str, Any]
+    key: str | None
+
+
+class OldLease(Struct, array_like=True, tag=1):
+    """A Lease of that time."""
+
+    lease_id: str
+    pool: str
+    ask: OldAsk
+    fencing_token: int
+    waited_us: int
+    acquired_us: int
+    expires_us: int
+    ttl_us: int
+    delivered: bool
+    drop_us: int | None
+    acquired_at_us: int
+
+
+def test_a_journal_from_before_asks_had_tokens_is_read(tmp_path: Path) -> None:
+    ask = OldAsk("search", 2, "batch", 1_000_000, 60_000_000, "worker", {"job": 1}, "key")
+    old: Any = OldLease("lease-1", "gpu", ask, 7, 5, 1001, 60_001_001, 60_000_000, True, None, 99)
+    write(tmp_path, [old])
+    lease = read(tmp_path).leases["lease-1"]
+    assert lease.ask == Ask("search", 2, "batch", 1_000_000, 60_000_000, "worker", {"job": 1}, "key", 0)
+    assert (lease.fencing_token, lease.delivered, lease.acquired_at_us) == (7, True, 99)
+
+
+def test_the_tokens_of_an_ask_come_back(tmp_path: Path) -> None:
+    lease = grant(1)
+    lease.ask = structs.replace(lease.ask, tokens=4000)
+    write(tmp_path, [lease])
+    assert read(tmp_path).leases["lease-1"].ask.tokens == 4000

@@ -130,7 +130,7 @@ def test_a_schedule_that_contradicts_itself_is_refused(body: BySchedule, field: 
 
 def report(sizer: Sizer, second: float, outcome: str, capacity: int, held_s: float = 0.1) -> Decision | None:
     return sizer.completed(
-        Completion(int(second * SECOND), outcome, int(held_s * SECOND), capacity, capacity)  # type: ignore[arg-type]
+        Completion(int(second * SECOND), outcome, int(held_s * SECOND), capacity)  # type: ignore[arg-type]
     )
 
 
@@ -239,7 +239,10 @@ def test_case_15_capacity_steps_40_10_40(index: int, seed: int) -> None:
         return None if decision is None else decision.after
 
     found = World(
-        scenario, Sized(lambda sample: kept(sizer.look(sample)), lambda done: kept(sizer.completed(done))), START, seed
+        scenario,
+        Sized(lambda sample: kept(sizer.look(sample)), lambda done, _: kept(sizer.completed(done))),
+        START,
+        seed,
     ).run()
     (down, _), (up, _) = scenario.steps
     assert found.sizes[down + 60] <= 20

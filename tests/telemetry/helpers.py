@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from relay.telemetry.gauges import PoolGauges, PoolState
+from relay.telemetry.gauges import PoolGauges, PoolState, RateLevel
 from relay.telemetry.meters import SECOND
 
 
@@ -29,6 +29,7 @@ def gauges(
     state: PoolState = "active",
     drift: int = 0,
     tenants: dict[str, int] | None = None,
+    rates: tuple[RateLevel, ...] = (),
 ) -> PoolGauges:
     return PoolGauges(
         name,
@@ -40,6 +41,7 @@ def gauges(
         drift,
         tenants or {},
         {"interactive": waiting},
+        rates=rates,
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from relay.telemetry.health import health_of
-from relay.telemetry.meters import FIELDS, MAX_TENANTS, SECOND, Meters
+from relay.telemetry.meters import FIELDS, SECOND, Meters
 from relay.telemetry.present import describe
+from relay.telemetry.tenants import MAX_TENANTS
 from relay.telemetry.window import Window
 from tests.telemetry.helpers import FakeClock, gauges
 
@@ -156,16 +157,6 @@ def test_a_dropped_pool_begins_anew() -> None:
     meters.drop("gpu")
     assert meters.names() == []
     assert not meters.pool("gpu").window().active
-
-
-def test_token_counts_give_a_hit_rate() -> None:
-    meter = Meters(FakeClock()).tokens
-    assert meter.live()["hit_rate"] is None
-    for source in ("cache", "cache", "cache", "computed"):
-        meter.counted("gpt2", "default", source, 30, 0.001)
-    live = meter.live()
-    assert (live["hit_rate"], live["tokens_s"]) == (0.75, 2.0)
-    assert meter.requests[("gpt2", "partial")] == 0
 
 
 @pytest.mark.parametrize(

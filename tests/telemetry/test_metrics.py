@@ -12,6 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from relay.telemetry.collector import FAMILIES
+from relay.telemetry.gauges import RateLevel
 from relay.telemetry.meters import SECOND, Meters
 from relay.telemetry.metrics import metrics_handler, wants_openmetrics
 from tests.relay_server import RelayServer
@@ -50,7 +51,11 @@ def busy() -> tuple[Meters, StillEngine]:
     pool.answered("eval", "batch", "timeout", 2 * SECOND)
     pool.ended("released", 3 * SECOND)
     meters.tokens.counted("gpt2", "search", "cache", 7, 0.00002)
-    engine = StillEngine(gauges("gpu", capacity=3, in_use=5, waiting=2, tenants={"search": 5}), gauges("idle"))
+    pool.limited_by_rate()
+    full = gauges(
+        "gpu", capacity=3, in_use=5, waiting=2, tenants={"search": 5}, rates=(RateLevel("tokens", 60, 9, 4.5),)
+    )
+    engine = StillEngine(full, gauges("idle"))
     return meters, engine
 
 
@@ -87,6 +92,9 @@ def test_values_agree_with_the_meters() -> None:
     assert value("relay_pool_permits_in_use", pool="gpu") == 5
     assert value("relay_pool_state", pool="gpu", state="active") == 1
     assert value("relay_pool_qps", pool="gpu") == pytest.approx(4 / 60)
+    assert value("relay_pool_rate_available", pool="gpu", kind="tokens") == 4.5
+    assert value("relay_pool_rate_limited_total", pool="gpu") == 1
+    assert value("relay_pool_rate_limited_total", pool="idle") == 0
     assert value("relay_tenant_permits_in_use", pool="gpu", tenant="search") == 5
     assert value("relay_tenant_permits_in_use", pool="gpu", tenant="eval") == 0
     assert value("relay_tokens_counted_total", model="gpt2", tenant="search") == 7

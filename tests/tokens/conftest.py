@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,12 @@ import pytest
 
 from relay.tokens.sources import load
 from relay.tokens.tokenizer import Tokenizer
+from tests.tokens import vocabularies
 from tests.tokens.desk import GPT2, Desk
+from tests.tokens.fuzz import Judge
 
 NewDesk = Callable[..., Desk]
+Family = Callable[[str], Judge]
 
 
 @pytest.fixture(scope="session")
@@ -47,3 +52,19 @@ def new_desk(token_data: Path) -> Iterator[NewDesk]:
     yield make
     for each in made:
         each.close()
+
+
+@pytest.fixture(scope="session")
+def family() -> Family:
+    """Tokenizers with real vocabularies, by name (`vocabularies.FAMILIES`). Skips without network; with CI=true fails."""
+
+    @cache
+    def load_family(name: str) -> Judge:
+        try:
+            return Judge(Tokenizer(vocabularies.document(name)), vocabularies.reference(name))
+        except vocabularies.Unavailable as why:
+            if os.environ.get("CI") == "true":
+                pytest.fail(str(why))
+            pytest.skip(str(why))
+
+    return load_family

@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from relay.telemetry.meters import TokenMeter
+from relay.telemetry.token_meter import TokenMeter
 from relay.tenants.keyring import KeyRing, KeyRow, digest_of
 from relay.tokens.api import TokensApi
 from relay.tokens.registry import ModelSpec
@@ -48,6 +48,12 @@ class Desk:
         await service.start(specs)
         return service
 
+    async def all_loaded(self) -> None:
+        """Waits until every model that has a tokenizer can be used."""
+        async with asyncio.timeout(100):
+            while any(model.state == "loading" for model in self.service.models()):
+                await asyncio.sleep(0.02)
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine on the desk's loop."""
         return self.runner.run(work)
@@ -74,18 +80,27 @@ class Desk:
         key: str | None = KEY,
         media: bytes = b"application/json",
         query: str = "",
+        headers: Iterable[tuple[bytes, bytes]] = (),
+        left: asyncio.Event | None = None,
     ) -> Answer:
-        """One request, on the loop."""
-        path = f"/api/v1/tokens/{operation}"
-        headers = [(b"content-type", media)]
+        """One request, on the loop. `operation`: a token endpoint, or a whole path that begins with a slash.
+
+        `left`: set when the caller leaves; without it, never.
+        """
+        path = operation if operation.startswith("/") else f"/api/v1/tokens/{operation}"
+        headers = [(b"content-type", media), *headers]
         if key is not None:
             headers.append((b"authorization", b"Bearer " + key.encode()))
         scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "headers": headers}
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         sent: list[dict[str, Any]] = []
+        arrived = [{"type": "http.request", "body": data, "more_body": False}]
 
         async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": data, "more_body": False}
+            if arrived:
+                return arrived.pop()
+            await (left or asyncio.Event()).wait()
+            return {"type": "http.disconnect"}
 
         async def send(message: dict[str, Any]) -> None:
             sent.append(message)

@@ -85,11 +85,17 @@ def test_a_count_a_limit_and_a_count_again_agree(desk: Desk) -> None:
         ("count", {"messages": []}, "messages"),
         ("count", {"allow_special": "yes"}, "allow_special"),
         ("count", {"offsets": True}, "offsets"),
-        ("encode", {"offsets": "utf16"}, "offsets"),
+        ("encode", {"offsets": "utf-16"}, "offsets"),
+        ("encode", {"tools": []}, "tools"),
+        ("count", {"add_generation_prompt": False}, "add_generation_prompt"),
+        ("count", {"breakdown": True}, "breakdown"),
+        ("count", {"output_tokens": 3}, "output_tokens"),
+        ("count", {"models": ["gpt2"]}, "model"),
+        ("fit", {"reserve_output": -1}, "reserve_output"),
         ("truncate", {"max_tokens": -1}, "max_tokens"),
         ("truncate", {"max_tokens": 1.5}, "max_tokens"),
         ("truncate", {"max_tokens": True}, "max_tokens"),
-        ("truncate", {"max_tokens": 1, "side": "middle"}, "side"),
+        ("truncate", {"max_tokens": 1, "side": "centre"}, "side"),
         ("truncate", {}, "max_tokens"),
     ],
 )
@@ -157,7 +163,6 @@ def test_who_may_count(desk: Desk) -> None:
     assert desk.post("count", body, key="relay_search_wrong").status == 401
     for operation in ("count", "encode", "decode", "truncate"):
         assert desk.post(operation, b"not even json", key=READER).body["code"] == "forbidden"
-    assert desk.get("models", key=READER).status == 403
 
 
 def test_methods_and_media(desk: Desk) -> None:
@@ -187,19 +192,6 @@ def test_a_text_above_two_mebibytes_is_refused(desk: Desk) -> None:
     assert (large.status, large.body["code"]) == (413, "body-too-large")
 
 
-def test_the_list_says_whether_a_tokenizer_is_loaded(desk: Desk) -> None:
-    desk.post("count", {"model": "gpt2", "text": "for the hit rate"})
-    page = desk.get("models").body
-    (item,) = page["items"]
-    assert (item["name"], item["loaded"], item["state"], item["vocabulary_size"]) == ("gpt2", True, "ready", 50257)
-    assert item["checked"] == "raw tokenizer; AutoTokenizer agrees on 400 strings"
-    assert 0 <= item["hit_rate"] <= 1
-    assert page["next"] is None
-    assert desk.get("models", "cursor=gpt2").body == {"items": [], "next": None}
-    for query in ("limit=0", "limit=501", "limit=x", "limit=²"):
-        assert list(desk.get("models", query).body["errors"]) == ["limit"]
-
-
 def test_the_meter_hears_model_tenant_source_and_tokens(desk: Desk) -> None:
     requests, tokens = dict(desk.meter.requests), dict(desk.meter.tokens)
     for _ in range(2):
@@ -208,7 +200,7 @@ def test_the_meter_hears_model_tenant_source_and_tokens(desk: Desk) -> None:
     assert spent == 2 * desk.post("count", {"model": "gpt2", "text": "metered, once and again"}).body["count"]
     assert desk.meter.requests["gpt2", "computed"] - requests["gpt2", "computed"] == 1
     assert desk.meter.requests["gpt2", "cache"] - requests["gpt2", "cache"] == 2
-    assert desk.meter.caches["text"] == (desk.service.cache.bytes, len(desk.service.cache))
+    assert desk.meter.caches["text"] == (desk.service.levels.texts.bytes, len(desk.service.levels.texts))
 
 
 @pytest.mark.parametrize(
@@ -220,19 +212,27 @@ def test_the_meter_hears_model_tenant_source_and_tokens(desk: Desk) -> None:
         ("encode", {"model": "gpt2", "texts": ["a", "schema"], "offsets": True}),
         ("decode", {"model": "gpt2", "ids": [1, 2]}),
         ("decode", {"model": "gpt2", "ids": [999_999]}),
+        ("decode", {"model": "gpt2", "ids": [1, 235], "pieces": True}),
         ("truncate", {"model": "gpt2", "text": "a schema", "max_tokens": 1}),
-        ("models", None),
+        ("fit", {"model": "gpt2", "text": "a schema", "reserve_output": 1}),
+        ("count", {"model": "gpt2", "text": "a schema", "cost": True}),
+        ("count", {"model": "gpt-4o", "text": "a schema", "cost": True, "output_tokens": 1, "allow_estimate": True}),
+        ("count", {"models": ["gpt2", "none"], "texts": ["a schema"]}),
+        ("count", {"model": "gpt2", "messages": [{"role": "user", "content": "x"}], "allow_estimate": True}),
+        ("/tokenize", {"model": "gpt2", "prompt": "a schema", "return_token_strs": True}),
+        ("/detokenize", {"model": "gpt2", "tokens": [1]}),
+        ("/detokenize", {"model": "gpt2", "tokens": [999_999]}),
+        ("/utils/token_counter", {"model": "gpt2", "prompt": "a schema"}),
+        ("/v1/messages/count_tokens", {"model": "gpt2", "messages": [{"role": "user", "content": "x"}]}),
+        ("/v1/messages/count_tokens", {"model": "none", "messages": [{"role": "user", "content": "x"}]}),
     ],
 )
-def test_bodies_and_answers_are_as_the_schema_says(desk: Desk, operation: str, body: dict[str, Any] | None) -> None:
-    item = openapi()[f"/api/v1/tokens/{operation}"]
-    if body is None:
-        described, found = item["get"], desk.get(operation)
-    else:
-        described, found = item["post"], desk.post(operation, body)
-        request = described["requestBody"]["content"]["application/json"]["schema"]
-        if found.status == 200:
-            jsonschema.Draft202012Validator(request).validate(body)
+def test_bodies_and_answers_are_as_the_schema_says(desk: Desk, operation: str, body: dict[str, Any]) -> None:
+    path = operation if operation.startswith("/") else f"/api/v1/tokens/{operation}"
+    described, found = openapi()[path]["post"], desk.post(operation, body)
+    request = described["requestBody"]["content"]["application/json"]["schema"]
+    if found.status == 200:
+        jsonschema.Draft202012Validator(request).validate(body)
     (media,) = described["responses"][str(found.status)]["content"].values()
     jsonschema.Draft202012Validator(media["schema"]).validate(found.body)
 
@@ -241,3 +241,10 @@ def test_the_schema_refers_to_nothing_outside_itself(desk: Desk) -> None:
     described = openapi()
     assert "$ref" not in json.dumps(described)
     assert set(described) == set(desk.api.routes)
+
+
+def test_the_examples_in_the_schema_are_what_it_says() -> None:
+    for item in openapi().values():
+        for content in item.get("post", {}).get("requestBody", {"content": {}})["content"].values():
+            for example in content.get("examples", {}).values():
+                jsonschema.Draft202012Validator(content["schema"]).validate(example["value"])

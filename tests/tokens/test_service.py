@@ -66,7 +66,7 @@ def test_names_that_are_no_ids_are_refused(name: str) -> None:
         TokenModel(name=name).clean_fields()
 
 
-def test_a_hundred_first_requests_load_a_model_once(
+def test_case_13_a_hundred_first_requests_load_a_model_once(
     new_desk: NewDesk, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "relay.tokens")
@@ -177,7 +177,7 @@ def test_equal_texts_at_the_same_moment_are_computed_once(new_desk: NewDesk, gpt
 
     alone = desk.run(cpu_s(1, f"{text}!"))
     assert desk.run(cpu_s(60, text)) < 15 * alone
-    assert len(desk.service.cache) == 2
+    assert len(desk.service.levels.texts) == 2
 
 
 def test_a_caller_that_leaves_does_not_take_the_work_from_the_others(new_desk: NewDesk, gpt2: Tokenizer) -> None:

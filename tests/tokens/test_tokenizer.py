@@ -151,7 +151,7 @@ def test_an_id_in_a_hole_of_the_vocabulary_is_refused() -> None:
         mine.decode([999])
 
 
-def test_eight_threads_that_truncate_and_count_do_not_disturb_each_other(gpt2: Tokenizer) -> None:
+def test_case_1_eight_threads_that_truncate_and_count_do_not_disturb_each_other(gpt2: Tokenizer) -> None:
     text = "the quick brown fox " * 30
     right = gpt2.counts([text])[0]
     cut = gpt2.truncate(text, 50)
@@ -166,7 +166,9 @@ def test_eight_threads_that_truncate_and_count_do_not_disturb_each_other(gpt2: T
     assert (cut.count, gpt2.counts([text])) == (50, [right])
 
 
-def test_a_forked_child_counts_at_once_and_prints_nothing(gpt2: Tokenizer, capfd: pytest.CaptureFixture[str]) -> None:
+def test_case_2_a_forked_child_counts_at_once_and_prints_nothing(
+    gpt2: Tokenizer, capfd: pytest.CaptureFixture[str]
+) -> None:
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda turn: gpt2.counts([f"before the fork {turn}"] * 50), range(20)))
     reading, writing = os.pipe()

@@ -1,7 +1,7 @@
 // What an operator does in the table: steppers, pause and resume, many rows at once; Undo, and what a colleague did first.
 import { clockTime, make } from "./dom.js";
 import { bindKeys } from "./keys.js";
-import { see, seen } from "./rows.js";
+import { cellsOf, see, seen } from "./rows.js";
 import { send } from "./send.js";
 import { toast, undoIsOpen, undoToast } from "./toasts.js";
 import { say } from "./words.js";
@@ -12,23 +12,23 @@ let main, address, undoable = [];
 
 export function enhanceActs(root) {
   main = root;
-  if (!main.querySelector(".stepper")) return;
+  if (!main.querySelector("[data-pick-all], [data-new-pool]")) return;  // who may only look
   main.addEventListener("submit", onSubmit);
   main.addEventListener("change", onChange);
-  main.addEventListener("reset", (event) => { event.preventDefault(); pickNone(); });
+  main.addEventListener("reset", (event) => { if (event.target === form()) { event.preventDefault(); pickNone(); } });
   main.addEventListener("keydown", onKeydown);
   showPicks();
   const here = () => document.activeElement.closest?.("[data-pool]");
   bindKeys({
-    x: () => here() ? here().querySelector(".check").click() : false,
-    e: () => { const input = here()?.querySelector(".stepper input"); input?.focus(); input?.select(); return Boolean(input); },
+    x: () => here() ? cellsOf(here()).pick.click() : false,
+    e: () => { const input = here() && cellsOf(here()).input; input?.focus(); input?.select(); return Boolean(input); },
     p: () => here() ? switchState(here()) : false,
   });
 }
 
 const form = () => main.querySelector("[data-rows]");
 const rowOf = (pool) => main.querySelector(`[data-pool="${CSS.escape(pool)}"]`);
-const inputOf = (pool) => rowOf(pool)?.querySelector(".stepper input");
+const inputOf = (pool) => { const row = rowOf(pool); return row ? cellsOf(row).input : null; };
 
 function onSubmit(event) {
   if (event.target !== form()) return;
@@ -42,8 +42,8 @@ function onSubmit(event) {
 
 function onChange(event) {
   const row = event.target.closest("[data-pool]");
-  if (event.target.matches("[data-pick-all]")) for (const line of form().querySelectorAll("[data-pool]:not([hidden]) .check")) line.checked = event.target.checked;
-  if (event.target.matches(".check")) showPicks();
+  if (event.target.matches("[data-pick-all]")) for (const row of form().querySelectorAll("[data-pool]:not([hidden])")) cellsOf(row).pick.checked = event.target.checked;
+  if (event.target.type === "checkbox") showPicks();
   else if (row && event.target.closest(".stepper")) commit(row.dataset.pool);
 }
 
@@ -118,10 +118,10 @@ function revert(pool) {
 function offerUndo(done) {
   const before = undoable[0], [first] = done;
   const goesOn = undoIsOpen() && undoable.length === 1 && done.length === 1 && before.pool === first.pool && before.field === first.field;
-  undoable = goesOn ? [{ ...first, was: before.was }] : done;
+  undoable = goesOn ? [{ ...first, was: before.was, pin: before.pin }] : done;
   const undo = async () => {
     const fields = { reason: say("undo") };
-    for (const { field, pool, version, now, was } of undoable) fields[`${field}:${pool}:${version}:${now}`] = was;
+    for (const { field, pool, version, now, was, pin } of undoable) fields[`${field}:${pool}:${version}:${now}${pin}`] = was;
     undoable = [];
     const { body, status } = await send(form().action, fields);
     for (const each of body.done ?? []) if (each.field === "size") accept(each.pool, each.version, each.now);
@@ -166,16 +166,16 @@ function sayConflict({ field, pool, version, now, wanted, actor, at }) {
 
 // Picks
 function pickNone() {
-  for (const box of form().querySelectorAll(".check:checked")) box.checked = false;
+  for (const box of form().querySelectorAll("[name=pool]:checked")) box.checked = false;
   showPicks();
 }
 
 export function showPicks() {
-  const all = main.querySelector("[data-pick-all]");
+  const all = main?.querySelector("[data-pick-all]");
   if (!all) return;
   all.hidden = false;
   let picked = 0;
-  for (const box of form().querySelectorAll("tbody .check")) {
+  for (const box of form().querySelectorAll("[name=pool]")) {
     box.closest("tr").classList.toggle("is-picked", box.checked);
     picked += Number(box.checked);
   }

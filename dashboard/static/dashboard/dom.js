@@ -1,5 +1,9 @@
 // Small steps on the document that every page uses.
-export const put = (node, text) => { if (node && node.textContent !== text) node.textContent = text; };
+// A text that is there already is changed, not replaced: nothing is made anew, and a selection's ends stay where they are.
+export function put(node, text) {
+  const only = node?.firstChild;
+  if (only && !only.nextSibling && only.nodeType === Node.TEXT_NODE) { if (only.data !== text) only.data = text; } else if (node && node.textContent !== text) node.textContent = text;
+}
 
 export const set = (node, name, value) => { if (node.getAttribute(name) !== value) node.setAttribute(name, value); };
 
@@ -19,7 +23,7 @@ export function localTimes(root) {
 
 // Whether somebody's hand is on this part of the page: then its rows stay where they are.
 export function inHand(root) {
-  if (root.contains(document.activeElement) || root.querySelector("tr:hover")) return true;
+  if (root.contains(document.activeElement) || root.matches(":hover")) return true;
   const selection = getSelection();
   return !selection.isCollapsed && root.contains(selection.anchorNode);
 }

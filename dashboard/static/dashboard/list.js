@@ -1,5 +1,6 @@
 // Which rows are shown and in what order: filter, state and sort live in the address, so that back, forward and a link work.
 // dashboard/listing.py does the same for the first paint.
+import { arrange } from "./arrange.js";
 import { inHand, put, set } from "./dom.js";
 import { bindKeys } from "./keys.js";
 import { say } from "./words.js";
@@ -39,9 +40,10 @@ export class List {
     this.#bind();
   }
 
-  take(pools) {
+  // `held`: somebody's hand is on the rows. `depth`: down to which row they may be in sight.
+  take(pools, held, depth) {
     this.#pools = pools;
-    this.apply(false);
+    this.apply(false, held, depth);
   }
 
   rows() {
@@ -98,10 +100,10 @@ export class List {
   }
 
   // `now`: the person asked, so rows move at once; else only while nobody's hand is on them.
-  apply(now) {
+  apply(now, held, depth = Infinity) {
     const table = this.#main.querySelector("table");
     if (!table) return;
-    const body = table.tBodies[0], calm = now || !inHand(body);
+    const body = table.tBodies[0], calm = now || !(held ?? inHand(body));
     const health = new Map(this.#pools.map((pool) => [pool.name, pool.health]));
     if (!this.#pools.length) for (const row of body.rows) health.set(row.dataset.pool, row.querySelector(".badge").className.split("badge-")[1]);
     for (const row of body.rows) {
@@ -109,16 +111,17 @@ export class List {
       const hidden = !name.includes(this.q) || this.state !== "all" && stateOf(health.get(name)) !== this.state;
       if (row.hidden !== hidden && (calm || !hidden)) row.hidden = hidden;
     }
-    if (calm && this.#pools.length && (now || Date.now() - this.#sortedAt > RESORT_MS)) this.#arrange(body);
+    if (calm && this.#pools.length && (now || Date.now() - this.#sortedAt > RESORT_MS)) this.#arrange(body, depth);
     this.#count([...health.values()]);
     this.#sayEmpty(table, body);
   }
 
-  #arrange(body) {
+  #arrange(body, depth) {
     this.#sortedAt = Date.now();
     const rows = new Map([...body.rows].map((row) => [row.dataset.pool, row]));
     const wanted = [...this.#pools].sort(ORDERS[this.sort]).map((pool) => rows.get(pool.name)).filter(Boolean);
-    if (wanted.some((row, index) => body.rows[index] !== row)) body.append(...wanted);
+    const shown = wanted.filter((row) => !row.hidden);
+    arrange(body, wanted, depth < shown.length ? wanted.indexOf(shown[depth]) : wanted.length);
   }
 
   #count(healths) {
@@ -156,7 +159,7 @@ export class List {
       "/": () => { const find = this.#main.querySelector('[name="q"]'); find?.focus(); find?.select(); },
       j: () => move(1),
       k: () => move(-1),
-      Enter: () => here() ? here().querySelector(".name").click() : false,
+      Enter: () => here() ? here().querySelector("th a").click() : false,
     });
   }
 }

@@ -14,8 +14,8 @@ function switchTheme() {
   document.dispatchEvent(new Event("theme"));
 }
 
-for (const form of document.querySelectorAll("[data-theme-form]")) {
-  form.addEventListener("submit", (event) => { event.preventDefault(); switchTheme(); });
+for (const button of document.querySelectorAll("button[name=theme]")) {
+  button.addEventListener("click", (event) => { event.preventDefault(); switchTheme(); });
 }
 
 const keys = document.querySelector("dialog#keys");

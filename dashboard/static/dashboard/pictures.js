@@ -1,10 +1,9 @@
-// Bars and small lines: the same ones as dashboard/pictures.py draws first.
+// Bars and small lines: the same ones as dashboard/pictures.py draws first, the lines to a tenth of a pixel.
 import { set } from "./dom.js";
 
 const SVG = "http://www.w3.org/2000/svg", MAX_CELLS = 24;
 const WIDTH = 80, HEIGHT = 24, FLOOR_S = 0.001, DECADES = 4;
-const drawn = new WeakMap();    // meter -> what its parts depend on; sparkline -> its paths
-let patterns = 0;
+const drawn = new WeakMap();    // meter -> what its parts depend on
 
 function part(tag, attributes) {
   const node = document.createElementNS(SVG, tag);
@@ -12,7 +11,7 @@ function part(tag, attributes) {
   return node;
 }
 
-const percent = (share, whole) => `${Number((100 * share / whole).toFixed(3))}%`;
+const percent = (share, whole) => `${Number((100 * share / whole).toFixed(1))}%`;
 
 // Most ticks change the width of what is held, and nothing else.
 export function drawMeter(svg, inUse, capacity) {
@@ -20,36 +19,28 @@ export function drawMeter(svg, inUse, capacity) {
   const parts = `${capacity} ${Math.max(0, inUse - capacity)} ${due}`;
   if (drawn.get(svg) !== parts) {
     drawn.set(svg, parts);
+    svg.parentElement.className = capacity <= MAX_CELLS && inUse <= capacity ? `k${capacity}` : "";
     svg.replaceChildren(...meterParts(inUse, capacity, due));
   }
-  set(svg.querySelector(".m-use"), "width", percent(Math.min(inUse, capacity), whole));
-  set(svg, "aria-label", `${inUse} / ${capacity}`);
+  set(svg.firstChild, "width", percent(Math.min(inUse, capacity), whole));
 }
 
 function meterParts(inUse, capacity, due) {
   const whole = Math.max(inUse, capacity), edge = percent(capacity, whole), over = inUse > capacity;
-  const found = [part("rect", { class: "m-ground", width: edge, height: 12 }), part("rect", { class: "m-use", height: 12 })];
-  if (over) found.push(part("rect", { class: "m-over", x: edge, width: percent(inUse - capacity, whole), height: 12 }));
-  if (capacity <= MAX_CELLS && !over) {
-    const id = `cells-${patterns += 1}`;
-    const pattern = part("pattern", { id, width: percent(1, capacity), height: 12, patternUnits: "userSpaceOnUse" });
-    pattern.append(part("rect", { class: "m-cell", width: 1, height: 12 }));
-    found.push(pattern, part("rect", { class: "m-cells", fill: `url(#${id})`, width: "100%", height: 12 }));
-  }
-  if (due > 0 && due < whole) found.push(part("rect", { class: "m-due", x: percent(due, whole), y: -3, width: 1.5, height: 18 }));
-  if (over) found.push(part("rect", { class: "m-cap", x: edge, y: -3, width: 1.5, height: 18 }));
+  const found = [part("rect", {})];
+  if (over) found.push(part("rect", { class: "m-over", x: edge, width: percent(inUse - capacity, whole) }));
+  if (due > 0 && due < whole) found.push(part("rect", { class: "m-due", x: percent(due, whole) }));
+  if (over) found.push(part("rect", { class: "m-cap", x: edge }));
   return found;
 }
 
+export const newSpark = () => part("svg", {});
+
 export function drawSpark(svg, values, log) {
   const { line, dot } = sparkPaths(values, log);
-  let paths = drawn.get(svg);
-  if (!paths) {
-    const find = (name) => svg.querySelector(`.${name}`) ?? svg.appendChild(part("path", { class: name }));
-    drawn.set(svg, paths = { line: find("s-line"), dot: find("s-dot") });
-  }
-  set(paths.line, "d", line);
-  set(paths.dot, "d", dot);
+  while (svg.childElementCount < 2) svg.append(part("path", {}));
+  set(svg.firstChild, "d", line);
+  set(svg.lastChild, "d", dot);
 }
 
 function sparkPaths(values, log) {

@@ -30,6 +30,7 @@ export class Acts {
     if (form.matches("[data-resize]")) this.resize.done();
     delete form.dataset.dirty;
     if (body.go) { location.assign(body.go); return; }
+    if (body.to) { this.go(body.to); return; }
     this.#say(body);
     if (form.dataset.done) this.go(form.dataset.done);
     else this.renew(true);

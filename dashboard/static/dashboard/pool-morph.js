@@ -12,7 +12,7 @@ function inHand(rows) {
 }
 
 function syncAttributes(from, to) {
-  if (from.nodeName === "INPUT" && from.form?.hasAttribute("data-dirty")) return;
+  if (from.matches("input, textarea, select") && from.form?.hasAttribute("data-dirty")) return;
   for (const { name, value } of to.attributes) if (from.getAttribute(name) !== value) from.setAttribute(name, value);
   for (const { name } of [...from.attributes]) if (!to.hasAttribute(name) && name !== "data-dirty") from.removeAttribute(name);
 }
@@ -25,6 +25,7 @@ function morphNode(from, to, force) {
   if (from.hasAttribute("data-own") || from.hasAttribute("data-keep") || from.isEqualNode(to)) return;
   syncAttributes(from, to);
   if (from.nodeName !== "SELECT") morph(from, to, force);
+  if (from.form?.matches("[data-follow]:not([data-dirty])")) from.value = to.value;
 }
 
 function finder(nodes) {

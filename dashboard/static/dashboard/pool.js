@@ -17,7 +17,7 @@ const RENEW_MS = 3000, TYPED_MS = 250, GAP_MS = 400;
 const main = document.querySelector("[data-pool-page]");
 const stream = new Stream(), samples = new Samples();
 const charts = new Charts(main, samples), resize = new Resize(main);
-let fields = {}, healths = [], renewedAt = Date.now(), renewing = false, again = null, timer = 0, loaded = false;
+let fields = {}, healths = [], renewedAt = Date.now(), renewing = false, again = null, timer = 0, marking = 0, loaded = false;
 
 const asScript = { headers: { "X-Requested-With": "fetch" } };
 
@@ -53,9 +53,13 @@ function show(html, force) {
   charts.sync();
 }
 
+// Neither waits for the last of many changes: an adaptive sizing may decide several times a second.
 function renewSoon() {
-  clearTimeout(timer);
-  timer = setTimeout(() => renew(), GAP_MS);
+  timer ||= setTimeout(() => { timer = 0; renew(); }, GAP_MS);
+}
+
+function loadMarksSoon(change) {
+  marking ||= setTimeout(() => { marking = 0; loadHistory(); }, change.action === "resize" ? RENEW_MS : 0);
 }
 
 async function loadHistory() {
@@ -102,7 +106,7 @@ stream.addEventListener("change", ({ detail: change }) => {
   if (change.pool !== main.dataset.name) return;
   if (stream.frozen) renewedAt = 0;
   else renewSoon();
-  if (change.kind !== "pool" || change.action !== "delete") loadHistory();
+  if (change.kind !== "pool" || change.action !== "delete") loadMarksSoon(change);
 });
 
 main.addEventListener("click", (event) => {
@@ -156,7 +160,7 @@ bindKeys({
   k: () => row(-1),
   e: press("[data-to-resize]"),
   p: press("[data-pause]"),
-  ...Object.fromEntries([1, 2, 3, 4, 5].map((number) => [String(number), press(`.tabs a:nth-child(${number})`)])),
+  ...Object.fromEntries([1, 2, 3, 4, 5, 6].map((number) => [String(number), press(`.tabs a:nth-child(${number})`)])),
 });
 
 new Acts(main, { resize, renew, go });

@@ -1,6 +1,7 @@
 // Takes over what only the server knows (new rows, versions, who paused a pool), row by row, and never under somebody's hand.
+import { showPicks } from "./acts.js";
 import { localTimes } from "./dom.js";
-import { plain, see, seen } from "./rows.js";
+import { cellsOf, explain, nameOf, ready, readyAll, see, seen } from "./rows.js";
 
 const GAP_MS = 1000;
 
@@ -38,14 +39,16 @@ export class Refresh {
     const body = this.#main.querySelector("[data-pools]"), freshBody = fresh.querySelector("[data-pools]");
     if (!body || !freshBody || differ(this.#main, fresh)) {
       this.#main.replaceChildren(...fresh.childNodes);
+      readyAll(this.#main);
+      showPicks();
     } else {
       const rows = new Map([...body.rows].map((row) => [row.dataset.pool, row]));
       const names = new Set();
       for (const row of [...freshBody.rows]) {
-        const name = row.dataset.pool;
+        const name = nameOf(row);
         names.add(name);
         if (rows.has(name)) mergeRow(rows.get(name), row);
-        else body.append(document.adoptNode(row));
+        else { body.append(document.adoptNode(row)); ready(row); }
       }
       for (const [name, row] of rows) if (!names.has(name)) row.remove();
     }
@@ -59,14 +62,11 @@ const differ = (main, fresh) => main.querySelector("table").dataset.classes !== 
 
 function mergeRow(row, fresh) {
   const why = row.querySelector(".why"), words = fresh.querySelector(".why");
-  if (fresh.classList.contains("is-off") && why.innerHTML !== words.innerHTML) {
-    why.replaceChildren(...words.childNodes);
-    plain(row, why, words.hidden);
-  }
-  const due = fresh.querySelector(".meter").dataset.due, meter = row.querySelector(".meter");
+  if (fresh.classList.contains("is-off") && why?.innerHTML !== words?.innerHTML) explain(row, ...words?.childNodes ?? []);
+  const { meter } = cellsOf(row), { due } = cellsOf(fresh).meter.dataset;
   if (due) meter.dataset.due = due;
   else delete meter.dataset.due;
-  const input = row.querySelector(".stepper input"), now = fresh.querySelector(".stepper input");
+  const { input } = cellsOf(row), { input: now } = cellsOf(fresh);
   // A number that somebody is typing keeps the version that it was based on.
   if (input && now && Number(input.value) === seen(input).size && document.activeElement !== input) see(row, ...now.name.split(":").slice(2));
 }

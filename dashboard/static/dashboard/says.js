@@ -66,7 +66,12 @@ export function sayTotals(strip, pools, tokens, steps) {
   total("hits", percent(tokens.hit_rate), tokens.hit_rate === null ? "" : "%", say("tokens", { rate: rate(tokens.tokens_s) }));
 }
 
-function notesOfBefore(pools, qps, steps) {
+// What was five minutes ago changes with the steps only.
+let past = { of: "" };
+
+function pastOf(pools, steps) {
+  const of = `${steps.newest} ${pools.length}`;
+  if (past.of === of) return past;
   let known = false, before = 0, waited = 0, weight = 0;
   for (const { name } of pools) {
     const kept = steps.of(name), rates = kept.qps.slice(0, MINUTE).filter((value) => value !== null);
@@ -76,6 +81,11 @@ function notesOfBefore(pools, qps, steps) {
       if (kept.qps[step] && kept.wait[step] !== null) { waited += kept.wait[step] * kept.qps[step]; weight += kept.qps[step]; }
     }
   }
+  return past = { of, known, before, waited, weight };
+}
+
+function notesOfBefore(pools, qps, steps) {
+  const { known, before, waited, weight } = pastOf(pools, steps);
   const change = known && before ? Math.round((qps / before - 1) * 100) : null;
   const key = change === null ? "window" : change > 0 ? "above" : change < 0 ? "below" : "same";
   return [

@@ -44,9 +44,11 @@ class Command(BaseCommand):
 
     def serve(self, host: str, port: int, workers: int) -> None:
         """Raises StartRefused, SettingsError, and SystemExit when it has ended."""
-        if workers > 1 and not settings.RELAY_REDIS_URL:
+        if workers > 1:
+            needs = "" if settings.RELAY_REDIS_URL else " needs RELAY_REDIS_URL, and"
             raise server.StartRefused(
-                f"--workers {workers} needs RELAY_REDIS_URL: the embedded engine serves one process. Use --workers 1."
+                f"--workers {workers}{needs} is not served by this version: its embedded engine serves one process. "
+                "Use --workers 1."
             )
         os.umask(0o077)
         server.raise_file_limit()

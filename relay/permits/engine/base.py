@@ -6,11 +6,12 @@ Inside the engine, time is whole microseconds (`*_us`) on the engine's own monot
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType, structs
 
+from relay.permits.engine.rates import Rate
 from relay.telemetry.gauges import PoolGauges, PoolState
 
 SECOND = 1_000_000
@@ -45,10 +46,15 @@ class PoolConfig(Struct, frozen=True):
     aging_us: int | None = 30 * SECOND
     reconnect_grace_us: int = 10 * SECOND
     shares: Mapping[str, Share] = {}
+    requests: Rate | None = None
+    tokens: Rate | None = None
 
 
 class Ask(Struct, frozen=True, array_like=True, gc=False):
-    """One acquire, checked and with the defaults filled in. `key` is its Idempotency-Key. Goes to the journal as it is."""
+    """One acquire, checked and with the defaults filled in. `key` is its Idempotency-Key, `tokens` what it states to use.
+
+    Goes to the journal as it is: new fields come last, with a default.
+    """
 
     tenant: str
     permits: int
@@ -58,6 +64,8 @@ class Ask(Struct, frozen=True, array_like=True, gc=False):
     holder: str = ""
     metadata: Mapping[str, Any] = {}
     key: str | None = None
+    tokens: int = 0
+    parent: str | None = None  # the lease that is held meanwhile, of the same tenant
 
     def same_body(self, other: Ask) -> bool:
         """Rule 14: equal if all fields but the timeout are."""
@@ -67,6 +75,8 @@ class Ask(Struct, frozen=True, array_like=True, gc=False):
             and self.ttl_us == other.ttl_us
             and self.holder == other.holder
             and self.metadata == other.metadata
+            and self.tokens == other.tokens
+            and self.parent == other.parent
         )
 
 
@@ -87,6 +97,11 @@ class Lease(Struct, array_like=True, tag=1, eq=False):
     delivered: bool = False
     drop_us: int | None = None  # when an undelivered grant goes back (rule 14)
     acquired_at_us: int = 0  # wall time of the grant (Unix µs), for people
+    asked: int = 0  # the permits it was granted with, if it has been resized
+
+    def same_body(self, ask: Ask) -> bool:
+        """Rule 14: whether a repeat asks for what this one was granted for."""
+        return (structs.replace(self.ask, permits=self.asked) if self.asked else self.ask).same_body(ask)
 
 
 class End(Struct, frozen=True, array_like=True, tag=3, gc=False):
@@ -103,6 +118,7 @@ class Refused(Exception):
     """A request that the engine turns down, with the contract's code. The state is as it was.
 
     `retry_after_us` is a hint from the queue ahead and the recent hold times (rule 13), None where a retry is no use.
+    With the code `invalid` the detail is "field: message".
     """
 
     def __init__(self, code: str, detail: str, retry_after_us: int | None = None) -> None:
@@ -129,6 +145,7 @@ class Released(Struct, frozen=True):
 
     held_us: int = 0
     reason: EndReason | None = None
+    pool: str = ""
 
 
 class LeaseAnswer(Struct, frozen=True):
@@ -147,10 +164,16 @@ class LeaseAnswer(Struct, frozen=True):
     expires_at: str
     expires_in_s: float
     ttl_s: float
+    tokens: int | UnsetType = UNSET  # as stated or counted; left out where there are none
+    parent_lease_id: str | UnsetType = UNSET
 
 
 class WaiterView(Struct, frozen=True):
-    """A waiter as lists show it; `deadline_us` is Unix microseconds, `position` counts from 1."""
+    """A waiter as lists show it; `deadline_us` and `ready_us` are Unix microseconds, `position` counts from 1.
+
+    `blocked_by`: what the first waiter waits for; None for the others, who wait for their turn, and while the pool is
+    paused. `ready_us`: when the rate lets the first waiter through.
+    """
 
     waiter_id: str
     tenant: str
@@ -162,6 +185,9 @@ class WaiterView(Struct, frozen=True):
     position: int | None
     connected: bool
     estimated_wait_us: int | None
+    tokens: int = 0
+    blocked_by: Literal["rate", "capacity"] | None = None
+    ready_us: int | None = None
 
 
 class Caller(Protocol):
@@ -204,6 +230,9 @@ class Engine(Protocol):
     async def acquire(self, pool: str, ask: Ask, caller: Caller) -> tuple[Lease, bool]:
         """A lease, durable, and whether this call granted it (else it existed). Raises Refused, CallerGone."""
 
+    async def acquire_several(self, wanted: Sequence[tuple[str, Ask]], caller: Caller) -> tuple[list[Lease], bool]:
+        """The same over several pools, all or nothing. They differ; tenant, timeout and key are the same in all."""
+
     def delivered(self, lease: Lease) -> None:
         """The answer with this lease was handed to a connection that stood."""
 
@@ -213,8 +242,14 @@ class Engine(Protocol):
     async def renew(self, lease_id: str, tenant: str, ttl_us: int | None) -> Lease:
         """Renews (rule 18). Raises `lease-not-found`, LeaseEnded."""
 
-    async def release(self, lease_id: str, tenant: str) -> Released:
-        """Ends a lease, or says how it ended before. Raises `lease-not-found`."""
+    async def resize(self, lease_id: str, tenant: str, permits: int) -> Lease:
+        """Changes the permits of a live lease: fewer go back at once, more are had at once or not at all.
+
+        Raises `lease-not-found`, LeaseEnded, and what an acquire of the difference that is a try would.
+        """
+
+    async def release(self, lease_id: str, tenant: str, tokens: int | None = None) -> Released:
+        """Ends a lease, or says how it ended before. `tokens`: what it used in truth. Raises `lease-not-found`."""
 
     def lease(self, lease_id: str, tenant: str | None) -> LeaseAnswer:
         """One live lease; `tenant` None sees all. Raises `lease-not-found`, LeaseEnded."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from time import monotonic_ns
 
 
 class EngineClock:
@@ -11,10 +11,10 @@ class EngineClock:
     __slots__ = ("_base",)
 
     def __init__(self) -> None:
-        self._base = -(time.monotonic_ns() // 1000)
+        self._base = -(monotonic_ns() // 1000)
 
     def __call__(self) -> int:
-        return time.monotonic_ns() // 1000 + self._base
+        return monotonic_ns() // 1000 + self._base
 
     def continue_from(self, at_us: int) -> None:
         """Goes on from where an earlier process stopped. Once, before anything was timed."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from random import Random
+from typing import Any
 
 from relay.permits.engine.base import Ask, EndReason, Lease, LeaseEnded, PoolConfig, Refused, Released, Share
 from relay.permits.engine.ended import EndedLeases
@@ -19,6 +20,7 @@ from relay.permits.engine.holdings import Holdings
 from relay.permits.engine.order import Order
 from relay.permits.engine.preview import serving_order
 from relay.permits.engine.queue import Queue
+from relay.permits.engine.rates import Rates
 from relay.permits.engine.timeline import NEVER
 from relay.permits.engine.waiting import TenantQueue, Waiter
 
@@ -27,7 +29,10 @@ _NO_SHARE = Share()
 
 
 class PoolCore:
-    """One pool. Effects on others than the caller of an operation are in `take_events()` after it."""
+    """One pool. Effects on others than the caller of an operation are in `take_events()` after it.
+
+    `used_up`: its rates begin empty, as after a restart, when nobody knows what was taken just before.
+    """
 
     def __init__(
         self,
@@ -40,12 +45,18 @@ class PoolCore:
         rng: Random,
         ended: EndedLeases | None = None,
         fencing: int = 0,
+        used_up: bool = False,
     ) -> None:
         self.config = config
         self.fencing = fencing
         self.repeated = False  # whether the last acquire was a repeat (rule 14)
         self.tenants: dict[str, TenantQueue] = {}
         self.hints = Hints(rng)
+        self.rates: Rates | None = None
+        self.room = config.capacity  # what is not kept back for a joint waiter (several.py)
+        self.reserved = 0
+        self.serve_joint: Callable[[PoolCore], None] | None = None  # set while joint waiters have parts here
+        self.rate_due = NEVER  # when its rates let the next waiter through, if they are all that it waits for
         self._order = Order(config.capacity, config.aging_us, dict(ranks))
         self._held = Holdings(config.name, EndedLeases() if ended is None else ended)
         self._queue = Queue(self._order)
@@ -53,10 +64,11 @@ class PoolCore:
         self._ids = ids
         self._keys: dict[tuple[str, str], Lease | Waiter] = {}
         self._culls: deque[Iterator[Waiter]] = deque()
-        self._events: list[Event] = []
+        self.events: list[Event] = []  # effects since the last `take_events`
         self._now = now
         self._paused_at = now if config.state == "paused" else None
         self._paused_us = 0
+        self._set_rates(empty=used_up)
 
     # Time
 
@@ -77,7 +89,7 @@ class PoolCore:
                 changed = True
         if now >= queue.dues.soonest:
             for waiter in queue.dues.pop_due(now):
-                self._leave(waiter, "acquire-timeout" if waiter.connected else "cancelled", timed=False)
+                self._leave(waiter, "acquire-timeout" if waiter.stays else "cancelled", timed=False)
                 changed = True
         if order.next_alarm() <= self._age():
             order.ring_alarms(self._age())
@@ -85,7 +97,7 @@ class PoolCore:
         if self._culls:
             self._cull()
             changed = True
-        if changed:
+        if changed or now >= self.rate_due:
             self._serve()
 
     def next_due(self) -> int:
@@ -96,7 +108,7 @@ class PoolCore:
             return due
         if self._culls:
             return self._now
-        due = min(due, self._queue.dues.soonest)
+        due = min(due, self._queue.dues.soonest, self.rate_due)
         alarm = self._order.next_alarm()
         if alarm < NEVER and self._paused_at is None:
             due = min(due, alarm + self._paused_us)
@@ -108,9 +120,9 @@ class PoolCore:
 
     def take_events(self) -> list[Event]:
         """The effects since the last call, in their order."""
-        events = self._events
+        events = self.events
         if events:
-            self._events = []
+            self.events = []
         return events
 
     # Acquire
@@ -125,11 +137,11 @@ class PoolCore:
                 self.repeated = True
                 return self._repeat(found, ask)
         tenant = self.tenants.get(ask.tenant) or self._new_tenant(ask.tenant)
-        if ask.permits > self.config.capacity or tenant.limit is not None:
+        if ask.permits > self.config.capacity or tenant.limit is not None or ask.tokens > self._most_tokens:
             self._refuse_impossible(tenant, ask)
         state = self.config.state
         if state == "draining":
-            raise Refused("pool-draining", "The pool is draining and takes no new work.", self._retry_us(ask.permits))
+            raise self._draining(ask)
         if state == "active" and self._fits_first(tenant, ask):
             lease = self._grant(tenant, ask, 0)
             if self._queue.waiting:  # the grant may have brought its tenant to its limit: its turns are kept no more
@@ -138,13 +150,16 @@ class PoolCore:
         if not ask.timeout_us:
             raise self._found_nothing(ask)
         if self._queue_full(tenant):
-            raise Refused("queue-full", "The queue is full.", self._retry_us(ask.permits))
+            raise Refused("queue-full", "The queue is full.", self._retry_us(ask))
         waiter = self._enqueue(tenant, ask)
         self._serve()
         return waiter
 
     def _refuse_impossible(self, tenant: TenantQueue, ask: Ask) -> None:
         """Rule 9."""
+        if ask.tokens > self._most_tokens:
+            detail = f"tokens: at most {self._most_tokens} at once in this pool (tokens_burst); ask for less"
+            raise Refused("invalid", detail)
         if ask.permits > self._ceiling():
             raise Refused(
                 "exceeds-capacity", f"permits: {ask.permits} can never be granted, the pool has {self._ceiling()}."
@@ -159,7 +174,9 @@ class PoolCore:
 
     def _fits_first(self, tenant: TenantQueue, ask: Ask, waiter: Waiter | None = None) -> bool:
         """Whether this can be granted at once, with nobody in front of it by rule 5 (rule 8)."""
-        if self._held.in_use + ask.permits > self.config.capacity or tenant.blocked(ask.permits):
+        if self._held.in_use + ask.permits > self.room or tenant.blocked(ask.permits):
+            return False
+        if self.rates is not None and self.rates.ready(ask.tokens, self._now) > self._now:
             return False
         if not self._queue.waiting:
             return True
@@ -177,32 +194,53 @@ class PoolCore:
             return True
         return tenant.max_waiters is not None and tenant.queued >= tenant.max_waiters
 
-    def _enqueue(self, tenant: TenantQueue, ask: Ask) -> Waiter:
+    def _enqueue(self, tenant: TenantQueue, ask: Ask, joint: Any = None) -> Waiter:
         self._queue.arrivals += 1
-        waiter = Waiter(self._ids(), ask, tenant, self._queue.arrivals, self._now, self._age())
+        waiter = Waiter(self._ids(), ask, tenant, self._queue.arrivals, self._now, self._age(), joint)
         if ask.key is not None:
             self._keys[ask.tenant, ask.key] = waiter
         self._queue.enter(waiter)
         return waiter
 
-    def _found_nothing(self, ask: Ask) -> Refused:
-        retry_us = self._retry_us(ask.permits)
-        if self.config.state == "paused":
-            return Refused("pool-paused", "The pool is paused.", retry_us)
-        return Refused("acquire-timeout", "No permit is free for this right now.", retry_us)
+    def _draining(self, ask: Ask) -> Refused:
+        return Refused("pool-draining", "The pool is draining and takes no new work.", self._retry_us(ask))
 
-    def _retry_us(self, permits: int) -> int:
-        missing = self._queue.permits + permits + self._held.in_use - self.config.capacity
-        return self.hints.retry_us(missing, self.config.capacity)
+    def _found_nothing(self, ask: Ask) -> Refused:
+        if self.config.state == "paused":
+            return Refused("pool-paused", "The pool is paused.", self._retry_us(ask))
+        if self.rates is not None and self._held_up_by_rate(self.rates, ask):
+            retry_us = self._rate_retry_us(self.rates, ask)
+            kind = self.rates.scarcer(ask.tokens, self._now)
+            detail = (
+                f"The pool's {kind} a minute are used up for now. Try again in {retry_us / 1e6:.3f} s, or wait for it."
+            )
+            return Refused("rate-limited", detail, retry_us)
+        return Refused("acquire-timeout", "No permit is free for this right now.", self._retry_us(ask))
+
+    def _held_up_by_rate(self, rates: Rates, ask: Ask) -> bool:
+        """Whether the permits are there, and only a rate says no: to this one, or to the waiter in front of it."""
+        if self._held.in_use + ask.permits > self.room or self.tenants[ask.tenant].blocked(ask.permits):
+            return False
+        return self.rate_due < NEVER or rates.ready(ask.tokens, self._now) > self._now
+
+    def _rate_retry_us(self, rates: Rates, ask: Ask) -> int:
+        tokens = self._queue.tokens + ask.tokens
+        ready_us = rates.ready(tokens, self._now, self._queue.waiting + 1) - self._now
+        return self.hints.rate_retry_us(ready_us, rates.gap_us(ask.tokens))
+
+    def _retry_us(self, ask: Ask) -> int:
+        missing = self._queue.permits + ask.permits + self._held.in_use - self.config.capacity
+        retry_us = self.hints.retry_us(missing, ask.permits, self.config.capacity, self._now)
+        return retry_us if self.rates is None else max(retry_us, self._rate_retry_us(self.rates, ask))
 
     def retry_us(self, waiter: Waiter) -> int:
         """The hint for a waiter that left in vain (rule 13)."""
-        return self._retry_us(waiter.ask.permits)
+        return self._retry_us(waiter.ask)
 
     # Idempotency (rule 14)
 
     def _repeat(self, found: Lease | Waiter, ask: Ask) -> Lease | Waiter | Existing:
-        if not found.ask.same_body(ask):
+        if not found.same_body(ask):
             raise Refused("idempotency-conflict", "This Idempotency-Key is in use with another body.")
         if isinstance(found, Lease):
             if found.drop_us is not None:  # its answer is on the way again
@@ -229,9 +267,9 @@ class PoolCore:
 
     def _granted_just_now(self, waiter: Waiter) -> Lease | None:
         """The lease of a taken-over waiter that its return made grantable: the caller's own, so no event."""
-        for index, event in enumerate(self._events):
+        for index, event in enumerate(self.events):
             if isinstance(event, Granted) and event.waiter is waiter:
-                del self._events[index]
+                del self.events[index]
                 return event.lease
         return None
 
@@ -241,10 +279,10 @@ class PoolCore:
         """The caller is gone (rule 11): the wait ends, or with a key the place is kept for a while (rule 14)."""
         self.advance(now)
         waiter = self._queue.waiters.get(waiter_id)
-        if waiter is None or not waiter.connected:
+        if waiter is None or not waiter.stays:
             return
         grace_us = self.config.reconnect_grace_us
-        if waiter.ask.key is None or not grace_us:
+        if waiter.ask.key is None or not grace_us or waiter.joint is not None:
             self._leave(waiter, "cancelled")
         else:
             self._queue.reschedule(waiter, min(waiter.deadline_us, self._now + grace_us))
@@ -266,11 +304,15 @@ class PoolCore:
         self.advance(now)
         for waiter in list(self._queue.waiters.values()):
             self._leave(waiter, code)
+        self.rate_due = NEVER
 
     def _leave(self, waiter: Waiter, code: LeftCode, *, timed: bool = True) -> None:
         self._remove(waiter, timed=timed)
         self._settle(waiter.tenant)
-        self._events.append(Left(waiter, code))
+        by_rate = code == "acquire-timeout" and self.rate_due < NEVER and waiter.tenant.entry is not None
+        self.events.append(Left(waiter, code, by_rate))
+        if waiter.joint is not None:
+            waiter.joint.part_left(waiter, code)
 
     def _remove(self, waiter: Waiter, *, timed: bool = True) -> None:
         self._queue.leave(waiter, timed=timed)
@@ -283,21 +325,41 @@ class PoolCore:
 
     # Grants
 
-    def _serve(self) -> None:
-        """Serves those whose turn it is, and holds free permits back for the one that needs more (rules 5 to 7)."""
+    def _serve(self, *, once: bool = False) -> bool:
+        """Serves those whose turn it is, and holds free permits back for the one that needs more (rules 5 to 7).
+
+        Who waits for a rate alone holds no permit; its turn is kept in the same way, so that nobody slips past.
+        `once`: one waiter; whether there was one.
+        """
+        if self.serve_joint is not None and not once:
+            self.serve_joint(self)
+            return False
+        self.rate_due = NEVER
         while self._queue.waiting and self._paused_at is None:
             waiter = self._order.first(self._age())
             if waiter is None:
-                return
-            free = self.config.capacity - self._held.in_use
-            if waiter.ask.permits > free:
+                return False
+            free = self.room - self._held.in_use
+            if waiter.ask.permits > free or (self.rates is not None and self._wait_for_rate(self.rates, waiter.ask)):
                 if free > 0 and not waiter.saved:
+                    self.rate_due = NEVER
                     self._order.keep_turn(waiter)
                     continue
-                return
+                return False
             self._remove(waiter)
             lease = self._grant(waiter.tenant, waiter.ask, self._now - waiter.enqueued_us, active=True)
-            self._events.append(Granted(waiter, lease))
+            self.events.append(Granted(waiter, lease))
+            if once:
+                return True
+        return False
+
+    def _wait_for_rate(self, rates: Rates, ask: Ask) -> bool:
+        """Whether a rate is what the next waiter waits for; notes until when."""
+        ready = rates.ready(ask.tokens, self._now)
+        if ready <= self._now:
+            return False
+        self.rate_due = ready
+        return True
 
     def _grant(self, tenant: TenantQueue, ask: Ask, waited_us: int, *, active: bool = False) -> Lease:
         """A new lease. `active`: the tenant's last waiter was just taken out for it."""
@@ -311,6 +373,10 @@ class PoolCore:
         lease = Lease(self._ids(), self.config.name, ask, self.fencing, waited_us, now, now + ttl, ttl)
         self._hold(tenant, lease)
         self._order.charge(tenant, ask.permits)
+        if self.rates is not None:
+            self.rates.take(ask.tokens, now, lease.fencing_token)
+            if self.hints.refused:
+                self.hints.served()
         return lease
 
     def _hold(self, tenant: TenantQueue, lease: Lease) -> None:
@@ -349,17 +415,21 @@ class PoolCore:
         self._held.reschedule(lease, max(expires, lease.expires_us), lease.drop_us)
         return lease
 
-    def release(self, lease_id: str, tenant: str, now: int) -> Released:
-        """Ends a lease, or tells how it ended before (rule 17). Raises `lease-not-found`."""
+    def release(self, lease_id: str, tenant: str, now: int, tokens: int | None = None) -> Released:
+        """Ends a lease, or tells how it ended before (rule 17). `tokens`: what it used in truth. Raises `lease-not-found`."""
         self.advance(now)
-        try:
-            lease = self.find(lease_id, tenant)
-        except LeaseEnded as end:
-            return Released(reason=end.reason)
+        lease = self._held.leases.get(lease_id)
+        if lease is None or lease.ask.tenant != tenant:
+            try:
+                lease = self.find(lease_id, tenant)
+            except LeaseEnded as end:
+                return Released(reason=end.reason)
+        if tokens is not None and self.rates is not None:
+            self.rates.settle(lease.ask.tokens, tokens, self._now, lease.fencing_token)
         self._end(lease, "released")
         if self._queue.waiting:
             self._serve()
-        return Released(held_us=self._now - lease.acquired_us)
+        return Released(held_us=self._now - lease.acquired_us, pool=self.config.name)
 
     def revoke(self, lease_id: str, now: int) -> bool:
         """Ends anybody's lease; False if it had ended. Raises `lease-not-found`."""
@@ -414,7 +484,9 @@ class PoolCore:
             self._order.deactivate()
         if reason == "released":
             self.hints.held(self._now - lease.acquired_us)
-        self._events.append(Ended(lease, end))
+        elif reason == "dropped" and self.rates is not None:
+            self.rates.give_back(ask.tokens, self._now, lease.fencing_token)
+        self.events.append(Ended(lease, end))
 
     # Configuration
 
@@ -428,6 +500,7 @@ class PoolCore:
         """Takes a new configuration over, live (rules 3, 6, 19)."""
         self.advance(now)
         before, self.config = self.config, config
+        self.room = config.capacity - self.reserved
         self._set_paused(config.state == "paused")
         if weights is not None:
             self._weights = weights
@@ -442,10 +515,24 @@ class PoolCore:
             self._order.ring_alarms(self._age())
         if config.capacity != before.capacity:
             self._order.resize(config.capacity)
-        if self.waiters and (lowered or self._ceiling() < max(before.capacity, before.ceiling or 0)):
+        if (config.requests, config.tokens) != (before.requests, before.tokens):
+            self._set_rates()
+        shrunk = self._ceiling() < max(before.capacity, before.ceiling or 0) or config.tokens != before.tokens
+        if self.waiters and (lowered or shrunk):
             self._culls.append(iter(list(self.waiters.values())))
             self._cull()
         self._serve()
+
+    def _set_rates(self, *, empty: bool = False) -> None:
+        """Takes the configured rates over, live."""
+        requests, tokens = self.config.requests, self.config.tokens
+        self._most_tokens = NEVER if tokens is None else tokens.burst
+        if requests is None and tokens is None:
+            self.rates = None
+        elif self.rates is None:
+            self.rates = Rates(requests, tokens, self._now, empty=empty)
+        else:
+            self.rates.change(requests, tokens, self._now)
 
     def _set_paused(self, paused: bool) -> None:
         """Time while paused does not age (rule 5 b)."""
@@ -487,6 +574,8 @@ class PoolCore:
             limit = waiter.tenant.limit
             if waiter.ask.permits > ceiling:
                 self._leave(waiter, "exceeds-capacity")
+            elif waiter.ask.tokens > self._most_tokens:
+                self._leave(waiter, "invalid")
             elif limit is not None and waiter.ask.permits > limit:
                 self._leave(waiter, "exceeds-tenant-limit")
 
@@ -497,6 +586,11 @@ class PoolCore:
             self._end(lease, "revoked")
 
     # What it shows
+
+    @property
+    def now(self) -> int:
+        """The time of its last operation."""
+        return self._now
 
     @property
     def leases(self) -> Mapping[str, Lease]:
@@ -526,6 +620,11 @@ class PoolCore:
     def drift(self) -> int:
         """Permits in use less the sum over the leases: anything but 0 is a fault (rule 1)."""
         return self._held.drift()
+
+    def expected_wait_us(self, permits: int, requests: int, tokens: int) -> int:
+        """How long until so many permits have come free, and the rates have let through what stands before them."""
+        wait = self.hints.wait_us(permits, self.config.capacity)
+        return wait if self.rates is None else max(wait, self.rates.ready(tokens, self._now, requests) - self._now)
 
     def queue(self, limit: int) -> Iterator[tuple[Waiter, int | None]]:
         """The waiters as they would be served if permits came free one by one: positions for the first `limit`.

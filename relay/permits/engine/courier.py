@@ -9,12 +9,13 @@ from typing import Literal
 from relay.permits.engine.base import End, Lease, Refused
 from relay.permits.engine.core import PoolCore
 from relay.permits.engine.ended import EndedLeases
-from relay.permits.engine.events import Ended, Granted, LeftCode
+from relay.permits.engine.events import Ended, Granted, Left, LeftCode
 from relay.permits.engine.journal import Clock, Fence, Journal, Record
-from relay.permits.engine.ledger import Ledger
+from relay.permits.engine.ledger import Ledger, Turn
+from relay.permits.engine.nesting import Holding, Nesting
+from relay.permits.engine.several import Several
 from relay.permits.engine.timeline import NEVER
 from relay.permits.engine.views import WallClock
-from relay.permits.engine.waiting import Waiter
 from relay.telemetry.meters import Outcome, PoolMeter
 
 
@@ -37,6 +38,8 @@ class Courier:
         self, journal: Journal, sync: Literal["second", "always"], now: Callable[[], int], wall: WallClock
     ) -> None:
         self.slots: dict[str, Slot] = {}
+        self.several = Several()
+        self.nesting = Nesting(self._live)
         self.leases: dict[str, Slot] = {}
         self.ended = EndedLeases()
         self.fences: dict[str, int] = {}  # last fencing tokens of names whose pool is gone
@@ -53,28 +56,58 @@ class Courier:
         )
 
     def carry(self, slot: Slot) -> None:
-        """After an operation on a pool: carries its events, sets its timer. A hand-over does not wait for the turn's end."""
-        handed_over = False
-        for event in slot.core.take_events():
-            if isinstance(event, Granted):
-                handed_over = True
-                self.record_grant(slot, event.lease, event.waiter.owner)
-            elif isinstance(event, Ended):
-                self._lease_ended(slot, event.lease, event.end)
-            else:
-                self._waiter_left(slot, event.waiter, event.code)
-        due = slot.core.next_due()
+        """After an operation on a pool: carries its events, sets its timer."""
+        core = slot.core
+        handed_over = self._carry_events(slot) if core.events else False
+        due = core.next_due()
         if due < slot.due:
             self._set_timer(slot, due)
-        if handed_over:
+        if self.several.touched:
+            handed_over = self._carry_touched() or handed_over
+        if handed_over:  # to its waiter each turn of the loop counts
             self.ledger.flush()
 
-    def record_grant(self, slot: Slot, lease: Lease, future: asyncio.Future[Lease]) -> None:
-        """A grant goes to the journal, and then to the call that waits on the future."""
+    def _carry_touched(self) -> bool:
+        """The same for the pools in which joint waiters were served or left; in one write with the rest."""
+        handed_over = False
+        self.several.settle()
+        while self.several.touched:
+            core, _ = self.several.touched.popitem()
+            slot = self.slots.get(core.config.name)
+            if slot is not None and slot.core is core:
+                handed_over = self._carry_events(slot) or handed_over
+                due = core.next_due()
+                if due < slot.due:
+                    self._set_timer(slot, due)
+        return handed_over
+
+    def _carry_events(self, slot: Slot) -> bool:
+        """True if a waiter was granted."""
+        handed_over = False
+        for event in slot.core.take_events():
+            if isinstance(event, Ended):
+                self._lease_ended(slot, event.lease, event.end)
+            elif isinstance(event, Granted):
+                handed_over = True
+                self._register(slot, event.lease)
+                self.ledger.hand_over(event.lease, event.waiter.owner)
+            else:
+                self._waiter_left(slot, event)
+        return handed_over
+
+    def record_grant(self, slot: Slot, lease: Lease) -> Turn:
+        """A grant goes to the journal; its call awaits the turn."""
+        self._register(slot, lease)
+        return self.ledger.write(lease)
+
+    def _live(self, lease_id: str) -> Holding | None:
+        slot = self.leases.get(lease_id)
+        lease = None if slot is None else slot.core.leases.get(lease_id)
+        return None if slot is None or lease is None else (slot.core, lease)
+
+    def _register(self, slot: Slot, lease: Lease) -> None:
         self.leases[lease.lease_id] = slot
         lease.acquired_at_us = lease.acquired_us + self._wall.offset_us
-        self.ledger.write(lease)
-        self.ledger.grant(lease, future)
 
     def _lease_ended(self, slot: Slot, lease: Lease, end: End) -> None:
         del self.leases[lease.lease_id]
@@ -83,9 +116,13 @@ class Courier:
             slot.meter.answered(end.tenant, lease.ask.priority, "cancelled", lease.waited_us)
         self.ledger.write(end)
 
-    def _waiter_left(self, slot: Slot, waiter: Waiter, code: LeftCode) -> None:
+    def _waiter_left(self, slot: Slot, left: Left) -> None:
+        waiter, code = left.waiter, left.code
         outcome, detail, retry = _LEFT[code]
         ask = waiter.ask
+        if left.by_rate:
+            detail = _LEFT_BY_RATE
+            slot.meter.limited_by_rate()
         slot.meter.answered(ask.tenant, ask.priority, outcome, self._now() - waiter.enqueued_us)
         owner = waiter.owner
         if isinstance(owner, asyncio.Future) and not owner.done():
@@ -109,6 +146,12 @@ class Courier:
         slot.timer, slot.due = None, NEVER
         slot.core.advance(self._now())
         self.carry(slot)
+
+    def tick(self) -> None:
+        """Once a second: joint waiters that have waited for long are looked at (`several.py`)."""
+        self.several.tick(self._now())
+        if self.several.touched and self._carry_touched():
+            self.ledger.flush()
 
     def turn_away(self, code: LeftCode) -> None:
         """Answers all waiters of all pools."""
@@ -154,6 +197,8 @@ class Courier:
         await self.ledger.stop()
 
 
+_LEFT_BY_RATE = "Permits were free, but the pool's rate (requests or tokens a minute) let nobody through in time."
+
 # how a waiter's leaving is counted, what its caller is told, and whether another try may succeed
 _LEFT: dict[LeftCode, tuple[Outcome, str, bool]] = {
     "acquire-timeout": ("timeout", "No permit came free in time.", True),
@@ -161,6 +206,7 @@ _LEFT: dict[LeftCode, tuple[Outcome, str, bool]] = {
     "waiter-cancelled": ("cancelled", "An operator ended this wait.", False),
     "exceeds-capacity": ("rejected", "The pool shrank: this many permits can never be granted.", False),
     "exceeds-tenant-limit": ("rejected", "The tenant's limit fell: this many permits can never be granted.", False),
+    "invalid": ("rejected", "tokens: more than the pool's new tokens_burst; ask for less", False),
     "pool-not-found": ("rejected", "The pool was deleted.", False),
     "engine-unavailable": ("error", "The journal cannot be written, so no permit can be given out. See the log.", True),
     "shutting-down": ("error", "The relay is shutting down.", True),

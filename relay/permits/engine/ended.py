@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import deque
 
 from relay.permits.engine.base import SECOND, End
 
@@ -13,17 +13,19 @@ KEEP_ENDS = 100_000
 class EndedLeases:
     """The last 100,000 ends, for 24 hours at most."""
 
-    __slots__ = ("_ends",)
+    __slots__ = ("_ends", "_order")
 
     def __init__(self) -> None:
-        self._ends: OrderedDict[str, End] = OrderedDict()  # a dict's first item is not O(1) after deletions in front
+        self._ends: dict[str, End] = {}
+        self._order: deque[str] = deque()  # a dict's first item is not O(1) after deletions in front
 
     def add(self, end: End) -> None:
-        """Remembers an end. O(1) amortised."""
-        ends = self._ends
+        """Remembers an end; an id ends once. O(1)."""
+        ends, order = self._ends, self._order
         ends[end.lease_id] = end
-        if len(ends) > KEEP_ENDS:
-            ends.popitem(last=False)
+        order.append(end.lease_id)
+        if len(order) > KEEP_ENDS:
+            ends.pop(order.popleft(), None)
 
     def get(self, lease_id: str, now: int) -> End | None:
         """How a lease ended, None if that is not (or no longer) known."""

@@ -15,6 +15,7 @@ LeftCode = Literal[
     "waiter-cancelled",
     "exceeds-capacity",
     "exceeds-tenant-limit",
+    "invalid",
     "pool-not-found",
     "engine-unavailable",
     "shutting-down",
@@ -35,10 +36,14 @@ class Granted(Struct, frozen=True):
 
 
 class Left(Struct, frozen=True):
-    """A waiter left without a lease. `cancelled`: its caller went away, or did not come back in time."""
+    """A waiter left without a lease. `cancelled`: its caller went away, or did not come back in time.
+
+    `by_rate`: at that time it was a rate that held the queue up, not the permits.
+    """
 
     waiter: Waiter
     code: LeftCode
+    by_rate: bool = False
 
 
 class Ended(Struct, frozen=True):

@@ -15,7 +15,7 @@ from pathlib import Path
 from zlib import crc32
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from relay.permits.engine.base import End, Lease
 
@@ -51,8 +51,16 @@ class Clock(Struct, frozen=True, array_like=True, tag=5):
     now_us: int
 
 
-# A lease that was granted (in a snapshot: that lives), its renewals, its end, and what outlives it.
-Record = Lease | Renewal | End | Fence | Clock
+class Changed(Struct, frozen=True, array_like=True, tag=6):
+    """What a live lease holds became another: its permits, and those that it was granted with (0: the same)."""
+
+    lease_id: str
+    permits: int
+    asked: int
+
+
+# A lease that was granted (in a snapshot: that lives), its renewals and changes, its end, and what outlives it.
+Record = Lease | Renewal | End | Fence | Clock | Changed
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(list[Record])
@@ -83,6 +91,11 @@ class Recovered:
             lease = self.leases.get(record.lease_id)
             if lease is not None:
                 lease.ttl_us, lease.expires_us = record.ttl_us, record.expires_us
+        elif isinstance(record, Changed):
+            lease = self.leases.get(record.lease_id)
+            if lease is not None:
+                lease.ask = structs.replace(lease.ask, permits=record.permits)
+                lease.asked = record.asked
         elif isinstance(record, End):
             self.leases.pop(record.lease_id, None)
             self.ends[record.lease_id] = record
@@ -225,7 +238,7 @@ def _frames(path: Path, data: bytes, whole: bool) -> Iterator[bytes]:
 def _framed(records: list[Record]) -> bytes:
     payload = _encode(records)
     head = _FRAME.pack(len(payload), crc32(payload))
-    return head + _CHECK.pack(crc32(head)) + payload
+    return b"%b%b%b" % (head, _CHECK.pack(crc32(head)), payload)
 
 
 def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
@@ -240,6 +253,6 @@ def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 
 def _write_all(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
+    written = os.write(file, data)
+    while written < len(data):
+        written += os.write(file, memoryview(data)[written:])

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Literal
-
-from msgspec import Struct
+from collections.abc import Callable, Generator
+from typing import Any, Literal
 
 from relay.permits.engine.base import Lease, Refused
 from relay.permits.engine.journal import Clock, Journal, Record
@@ -22,11 +20,30 @@ log = logging.getLogger("relay.journal")
 SEGMENT_BYTES = 64 * 1024 * 1024  # a larger one is followed by a snapshot
 
 
-class Grant(Struct, frozen=True):
-    """A lease that was granted, and the call that waits for it."""
+class Turn:
+    """What one turn of the event loop writes, as one frame. Awaited, it is over: written (and synced where that is asked
+    for), or `refused` by the disk.
 
-    lease: Lease
-    future: asyncio.Future[Lease]
+    A bare `yield` instead of a future: the flush was scheduled before the task's next step, so it comes first. That saves
+    each request a future and a turn of the loop (measured: 2.2 of 20.6 µs).
+    """
+
+    __slots__ = ("futures", "handed_over", "over", "records", "refused")
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.handed_over: list[tuple[Lease, asyncio.Future[Lease]]] = []  # grants to waiters
+        self.futures: list[asyncio.Future[None]] = []  # who waits for a sync
+        self.over = False
+        self.refused = False
+
+    def __await__(self) -> Generator[Any, None, None]:
+        if not self.over:
+            yield
+        while not self.over:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.futures.append(future)
+            yield from future
 
 
 def unavailable() -> Refused:
@@ -61,13 +78,12 @@ class Ledger:
         self._went_down = went_down
         self._undeliverable = undeliverable
         self._recording = False
-        self._records: list[Record] = []
-        self._grants: list[Grant] = []
-        self._others: list[asyncio.Future[None]] = []  # releases and renewals, which count even if the disk refuses
-        self._scheduled = False
+        self._turn: Turn | None = None  # the one that records are added to
+        self._last = Turn()
+        self._last.over = True
         self._dirty = False
         self._disk = asyncio.Lock()  # syncs, new segments and snapshots one after the other
-        self._unsynced: tuple[list[Grant], list[asyncio.Future[None]]] = ([], [])
+        self._unsynced: list[Turn] = []
         self._syncing: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
 
@@ -76,65 +92,63 @@ class Ledger:
         await self._begin()
         self.up = True
 
-    def write(self, record: Record) -> None:
-        """Adds a record to this turn's frame."""
+    def write(self, record: Record) -> Turn:
+        """Adds a record to this turn's frame. Await the turn before an answer that tells of it goes out."""
+        if not self._recording:
+            return self._last
+        turn = self._turn
+        if turn is None:
+            turn = self._turn = Turn()
+            self._loop.call_soon(self.flush)
+        turn.records.append(record)
+        return turn
+
+    def hand_over(self, lease: Lease, future: asyncio.Future[Lease]) -> None:
+        """Writes a grant and then resolves the future of the call that waited for it."""
         if self._recording:
-            self._records.append(record)
-        if not self._scheduled:
-            self._schedule()
+            self.write(lease).handed_over.append((lease, future))
+        else:
+            lost = Turn()
+            lost.records.append(lease)
+            lost.handed_over.append((lease, future))
+            self._loop.call_soon(self._refuse, [lost])
 
-    def grant(self, lease: Lease, future: asyncio.Future[Lease]) -> None:
-        """Resolves a call's future with its lease once this turn's frame is written. Write its record first."""
-        self._grants.append(Grant(lease, future))
-
-    def written(self) -> asyncio.Future[None]:
-        """Done when this turn's frame is written, or cannot be."""
-        future: asyncio.Future[None] = self._loop.create_future()
-        self._others.append(future)
-        if not self._scheduled:
-            self._schedule()
-        return future
-
-    def _schedule(self) -> None:
-        self._scheduled = True
-        self._loop.call_soon(self.flush)
+    def turn(self) -> Turn:
+        """The newest turn: when it is over, all that was recorded so far is written, or cannot be."""
+        return self._turn or self._last
 
     def flush(self) -> bool:
-        """Writes this turn's frame and lets its answers go, the grants first. False if it could not be written."""
-        self._scheduled = False
-        grants, self._grants = self._grants, []
-        others, self._others = self._others, []
-        if grants and not self.up:
-            self._refuse(grants)
-            grants = []
-        if self._records:
-            records, self._records = self._records, []
-            try:
-                self._journal.write(records)
-            except Exception as error:  # whatever it is: what is not written is not given out
-                self._go_down(error, grants, others)
-                return False
-            self._dirty = True
-            if self.always:
-                self._unsynced[0].extend(grants)
-                self._unsynced[1].extend(others)
-                if self._syncing is None:
-                    self._syncing = self._loop.create_task(self._sync_until_done())
-                return True
-        self._resolve(grants, others)
+        """Writes this turn's frame and lets its answers go, the hand-overs first. False if it could not be written."""
+        turn, self._turn = self._turn, None
+        if turn is None:
+            return True
+        self._last = turn
+        try:
+            self._journal.write(turn.records)
+        except Exception as error:  # whatever it is: what is not written is not given out
+            self._go_down(error, [turn])
+            return False
+        self._dirty = True
+        if not self.always:
+            self._let_go(turn)
+            return True
+        self._unsynced.append(turn)
+        if self._syncing is None:
+            self._syncing = self._loop.create_task(self._sync_until_done())
         return True
 
     async def _sync_until_done(self) -> None:
         """With sync `always`: one sync after the other, each for all that was written before it."""
-        while any(self._unsynced):
-            (grants, others), self._unsynced = self._unsynced, ([], [])
+        while self._unsynced:
+            turns, self._unsynced = self._unsynced, []
             async with self._disk:
                 try:
                     await asyncio.to_thread(self._journal.sync)
                 except OSError as error:
-                    self._go_down(error, grants, others)
+                    self._go_down(error, turns)
                     continue
-            self._resolve(grants, others)
+            for turn in turns:
+                self._let_go(turn)
         self._syncing = None
 
     async def tick(self) -> None:
@@ -155,7 +169,7 @@ class Ledger:
                 async with self._disk:
                     await asyncio.to_thread(self._journal.sync)
         except OSError as error:
-            self._go_down(error, [], [])
+            self._go_down(error, [])
 
     async def _begin(self) -> None:
         """Begins the next segment and writes the snapshot that it stands on."""
@@ -178,30 +192,40 @@ class Ledger:
             self.up = True
             log.warning("The journal is written again.")
 
-    def _go_down(self, error: Exception, grants: list[Grant], others: list[asyncio.Future[None]]) -> None:
+    def _go_down(self, error: Exception, turns: list[Turn]) -> None:
         log.error("The journal cannot be written (%s): no permit is given out until it can.", error)
-        grants = grants + self._unsynced[0] + self._grants
-        others = others + self._unsynced[1] + self._others
-        self._unsynced, self._grants, self._others, self._records = ([], []), [], [], []
+        turns = turns + self._unsynced
+        if self._turn is not None:
+            turns.append(self._turn)
+        self._unsynced, self._turn = [], None
         self.up = self._recording = False
-        self._refuse(grants)
-        self._resolve([], others)
+        self._refuse(turns)
 
-    def _refuse(self, grants: list[Grant]) -> None:
-        self._went_down([grant.lease for grant in grants])
-        for grant in grants:
-            if not grant.future.done():
-                grant.future.set_exception(unavailable())
+    def _refuse(self, turns: list[Turn]) -> None:
+        """Takes the grants of these turns back, then lets their calls know."""
+        for turn in turns:
+            turn.refused = True
+        granted = [record for turn in turns for record in turn.records if isinstance(record, Lease)]
+        self._went_down(granted)
+        for turn in turns:
+            for _, future in turn.handed_over:
+                if not future.done():
+                    future.set_exception(unavailable())
+            turn.handed_over = []
+            self._let_go(turn)
 
-    def _resolve(self, grants: list[Grant], others: list[asyncio.Future[None]]) -> None:
-        for grant in grants:
-            if grant.future.done():  # its call was cancelled
-                self._undeliverable(grant.lease)
-            else:
-                grant.future.set_result(grant.lease)
-        for other in others:
-            if not other.done():
-                other.set_result(None)
+    def _let_go(self, turn: Turn) -> None:
+        """A turn is over: its answers may go out."""
+        turn.over = True
+        if turn.handed_over:
+            for lease, future in turn.handed_over:
+                if future.done():  # its call was cancelled
+                    self._undeliverable(lease)
+                else:
+                    future.set_result(lease)
+        for waiting in turn.futures:
+            if not waiting.done():
+                waiting.set_result(None)
 
     async def stop(self) -> None:
         """Writes what is left, safe against a power cut."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from random import Random
 from typing import Any, Literal
 
-from relay.permits.engine import views
+from relay.permits.engine import changes, views
 from relay.permits.engine.base import (
     Ask,
     Caller,
@@ -30,7 +30,8 @@ from relay.permits.engine.core import PoolCore
 from relay.permits.engine.courier import Courier, Slot
 from relay.permits.engine.events import Existing
 from relay.permits.engine.holdings import lease_not_found
-from relay.permits.engine.journal import Journal, Renewal
+from relay.permits.engine.joint_calls import JointCalls
+from relay.permits.engine.journal import Changed, Journal, Renewal
 from relay.permits.engine.ledger import unavailable
 from relay.permits.engine.waiting import Waiter
 from relay.telemetry.meters import Meters
@@ -57,8 +58,7 @@ class MemoryEngine:
         self._wall = views.WallClock(clock)
         self._stopping = False
         self._fence_floor = 0
-        prefix, numbers = secrets.token_hex(5), count(1)
-        self._new_id = lambda: prefix + str(next(numbers))
+        self._new_id = map(f"{secrets.token_hex(5)}%d".__mod__, count(1)).__next__
 
     # Life
 
@@ -70,6 +70,7 @@ class MemoryEngine:
         Raises JournalRefused, OSError.
         """
         self._courier = Courier(self._journal, self._sync, self.now, self._wall)
+        self._joint_calls = JointCalls(self._courier, self.now, self._own, self._count_refused)
         self._ranks, self._weights = dict(ranks), dict(weights)
         found = await asyncio.to_thread(self._journal.recover)
         self.now.continue_from(found.now_us)
@@ -80,7 +81,7 @@ class MemoryEngine:
         for end in found.ends.values():
             self._courier.ended.add(end)
         for config in pools.values():
-            self._add(config)
+            self._add(config, used_up=not found.empty)
         for lease in found.leases.values():
             self._restore(lease)
         await self._courier.ledger.start()
@@ -102,6 +103,7 @@ class MemoryEngine:
     async def tick(self) -> None:
         """Once a second: the journal's upkeep and the wall clock."""
         self._wall.look()
+        self._courier.tick()
         await self._courier.ledger.tick()
 
     @property
@@ -132,7 +134,7 @@ class MemoryEngine:
             raise self._turn_away(slot, ask)
         now = self.now()
         try:
-            got = core.acquire(ask, now)
+            got = core.acquire(ask, now) if ask.parent is None else courier.nesting.acquire(core, ask, now)
         except Refused as refused:
             if not core.repeated:
                 self._count_refused(slot, ask, refused)
@@ -146,14 +148,27 @@ class MemoryEngine:
             return await self._wait(slot, got, future, caller), True
         if isinstance(got, Existing):
             courier.carry(slot)
-            await courier.ledger.written()  # the first answer may still be on its way to the journal
+            await courier.ledger.turn()  # the first answer may still be on its way to the journal
             if got.lease.lease_id not in courier.leases:
                 raise unavailable()
             return self._checked(got.lease, caller), False
-        future = courier.loop.create_future()
-        courier.record_grant(slot, got, future)
+        turn = courier.record_grant(slot, got)
         courier.carry(slot)
-        return self._checked(await future, caller), True
+        try:
+            await turn
+        except asyncio.CancelledError:
+            self.undelivered(got)
+            raise
+        if turn.refused:
+            raise unavailable()
+        return self._checked(got, caller), True
+
+    async def acquire_several(self, wanted: Sequence[tuple[str, Ask]], caller: Caller) -> tuple[list[Lease], bool]:
+        slots = [(self._slot(pool), ask) for pool, ask in wanted]
+        if self._stopping or not self._courier.ledger.up:
+            refusals = [self._turn_away(slot, ask) for slot, ask in slots]
+            raise refusals[0]
+        return await self._joint_calls.acquire(slots, caller)
 
     def _checked(self, lease: Lease, caller: Caller) -> Lease:
         """A lease on its way out: is its caller still there?"""
@@ -206,7 +221,8 @@ class MemoryEngine:
                     lease.delivered = True
                 else:
                     slot.core.delivered(lease.lease_id, self.now())
-                slot.meter.answered(lease.ask.tenant, lease.ask.priority, "granted", lease.waited_us)
+                ask = lease.ask
+                slot.meter.answered(ask.tenant, ask.priority, "granted", lease.waited_us, lease.acquired_us)
 
     def undelivered(self, lease: Lease) -> None:
         self._courier.undelivered(lease)
@@ -216,6 +232,8 @@ class MemoryEngine:
         slot.meter.answered(ask.tenant, ask.priority, "rejected", 0)
         if refused.code == "queue-full":
             slot.meter.queue_full()
+        elif refused.code == "rate-limited":
+            slot.meter.limited_by_rate()
 
     def _turn_away(self, slot: Slot, ask: Ask) -> Refused:
         slot.meter.arrived()
@@ -239,20 +257,39 @@ class MemoryEngine:
         finally:
             self._courier.carry(slot)
         self.delivered(lease)  # who renews it has had the answer
-        self._courier.ledger.write(Renewal(lease_id, lease.ttl_us, lease.expires_us))
+        turn = self._courier.ledger.write(Renewal(lease_id, lease.ttl_us, lease.expires_us))
         self._courier.carry(slot)
-        await self._courier.ledger.written()
+        await turn
         return lease
 
-    async def release(self, lease_id: str, tenant: str) -> Released:
+    async def resize(self, lease_id: str, tenant: str, permits: int) -> Lease:
+        slot = self._slot_of(lease_id, tenant)
+        before = slot.core.find(lease_id, tenant).ask.permits
+        if permits > before and not self.up:
+            raise unavailable()
+        try:
+            lease = changes.resize(slot.core, lease_id, tenant, permits, self.now())
+        finally:
+            self._courier.carry(slot)
+        self.delivered(lease)
+        turn = self._courier.ledger.write(Changed(lease_id, permits, lease.asked))
+        await turn
+        if permits > before and turn.refused:  # nothing is given out that a restart would not know of
+            if lease_id in slot.core.leases and lease.ask.permits == permits:
+                changes.resize(slot.core, lease_id, tenant, before, self.now())
+                self._courier.carry(slot)
+            raise unavailable()
+        return lease
+
+    async def release(self, lease_id: str, tenant: str, tokens: int | None = None) -> Released:
         slot = self._courier.leases.get(lease_id)
         if slot is None:
             return Released(reason=self._how_it_ended(lease_id, tenant).reason)
         try:
-            released = slot.core.release(lease_id, tenant, self.now())
+            released = slot.core.release(lease_id, tenant, self.now(), tokens)
         finally:
             self._courier.carry(slot)
-        await self._courier.ledger.written()
+        await self._courier.ledger.turn()
         return released
 
     async def revoke(self, lease_id: str) -> bool:
@@ -262,7 +299,7 @@ class MemoryEngine:
             return False
         revoked = slot.core.revoke(lease_id, self.now())
         self._courier.carry(slot)
-        await self._courier.ledger.written()
+        await self._courier.ledger.turn()
         return revoked
 
     def lease(self, lease_id: str, tenant: str | None) -> LeaseAnswer:
@@ -346,7 +383,7 @@ class MemoryEngine:
                 slot.core.configure(config or slot.core.config, self.now(), ranks, weights)
                 self._courier.carry(slot)
 
-    def _add(self, config: PoolConfig) -> None:
+    def _add(self, config: PoolConfig, *, used_up: bool = False) -> None:
         core = PoolCore(
             config,
             self.now(),
@@ -356,6 +393,7 @@ class MemoryEngine:
             rng=self._rng,
             ended=self._courier.ended,
             fencing=max(self._courier.fences.get(config.name, 0), self._fence_floor),
+            used_up=used_up,
         )
         self._courier.slots[config.name] = Slot(core, self._meters.pool(config.name))
 

@@ -6,20 +6,21 @@ Whose turn it is, is `order.py`'s to know.
 from __future__ import annotations
 
 from relay.permits.engine.order import Order
-from relay.permits.engine.timeline import Timeline
+from relay.permits.engine.timeline import NEVER, Timeline
 from relay.permits.engine.waiting import ClassQueue, Waiter
 
 
 class Queue:
-    """Waiters by id, in the order of their arrival. `waiting` and `permits` count the connected ones."""
+    """Waiters by id, in the order of their arrival. `waiting`, `permits` and `tokens` count the connected ones, parts too."""
 
-    __slots__ = ("_order", "arrivals", "dues", "permits", "waiters", "waiting")
+    __slots__ = ("_order", "arrivals", "dues", "permits", "tokens", "waiters", "waiting")
 
     def __init__(self, order: Order) -> None:
         self._order = order
         self.arrivals = 0
         self.waiting = 0
         self.permits = 0
+        self.tokens = 0
         self.waiters: dict[str, Waiter] = {}
         self.dues: Timeline[Waiter] = Timeline()
 
@@ -30,8 +31,14 @@ class Queue:
             self._order.activate(tenant)
         tenant.queued += 1
         self.waiters[waiter.waiter_id] = waiter
-        self.dues.add(waiter.due_us, waiter.waiter_id, waiter)
-        self.stand(waiter, new=True)
+        if waiter.joint is None:
+            self.dues.add(waiter.due_us, waiter.waiter_id, waiter)
+            self.stand(waiter, new=True)
+        else:
+            if waiter.joint.parts:
+                waiter.due_us = NEVER
+            self.dues.add(waiter.due_us, waiter.waiter_id, waiter)
+            self._count(waiter, 1)
 
     def leave(self, waiter: Waiter, *, timed: bool = True) -> None:
         """A waiter is served or gone. `timed`: it is still among the dues. Its tenant may be left with nothing."""
@@ -39,8 +46,15 @@ class Queue:
             self.dues.remove(waiter.due_us, waiter.waiter_id)
         if waiter.connected:
             self.step_out(waiter)
+        elif waiter.joint is not None:
+            self._count(waiter, -1)
         waiter.tenant.queued -= 1
         del self.waiters[waiter.waiter_id]
+
+    def _count(self, part: Waiter, sign: int) -> None:
+        self.waiting += sign
+        self.permits += sign * part.ask.permits
+        self.tokens += sign * part.ask.tokens
 
     def stand(self, waiter: Waiter, *, new: bool = False) -> None:
         """Puts a waiter into its place: a new one, or an absent one that is back."""
@@ -54,6 +68,7 @@ class Queue:
         tenant.waiting += 1
         self.waiting += 1
         self.permits += ask.permits
+        self.tokens += ask.tokens
         if not behind:  # else it cannot be its tenant's next
             self._order.mark(tenant)
 
@@ -65,6 +80,7 @@ class Queue:
         tenant.waiting -= 1
         self.waiting -= 1
         self.permits -= waiter.ask.permits
+        self.tokens -= waiter.ask.tokens
         if waiter.saved:
             self._order.give_up_turn(waiter)
         self._order.mark(tenant)

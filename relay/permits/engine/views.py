@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from itertools import chain, islice
 from typing import NamedTuple, TypeVar
+
+from msgspec import UNSET
 
 from relay.permits.engine.base import SECOND, Ask, Lease, LeaseAnswer, PoolGauges, WaiterView
 from relay.permits.engine.core import PoolCore
 from relay.permits.engine.dues import furthest_over
+from relay.permits.engine.rates import Rates
+from relay.permits.engine.timeline import NEVER
+from relay.telemetry.gauges import RateLevel
 
 T = TypeVar("T")
 
 EXACT_POSITIONS = 500
+SECONDS_KEPT = 4096
 
 
 class WallClock:
@@ -48,20 +53,30 @@ def lease_view(lease: Lease, now: int, wall: WallClock) -> LeaseAnswer:
         lease.waited_us / SECOND,
         timestamp(lease.acquired_at_us),
         timestamp(lease.expires_us + wall.offset_us),
-        max(0, lease.expires_us - now) / SECOND,
+        left_us / SECOND if (left_us := lease.expires_us - now) > 0 else 0.0,
         lease.ttl_us / SECOND,
+        ask.tokens or UNSET,
+        ask.parent or UNSET,
     )
 
 
 def timestamp(unix_us: int) -> str:
     """RFC 3339 in UTC with microseconds."""
     digits = str(unix_us)
-    return _second(digits[:-6]) + digits[-6:] + "Z"
+    return f"{_SECONDS[digits[:-6]]}{digits[-6:]}Z"
 
 
-@lru_cache(maxsize=4096)
-def _second(seconds: str) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(int(seconds)))
+class _Seconds(dict[str, str]):
+    """The text of each second that was asked for lately, by its Unix time."""
+
+    def __missing__(self, seconds: str) -> str:
+        if len(self) >= SECONDS_KEPT:
+            self.clear()
+        text = self[seconds] = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(int(seconds)))
+        return text
+
+
+_SECONDS = _Seconds()
 
 
 class Filter(NamedTuple):
@@ -102,8 +117,12 @@ def count_matches(core: PoolCore, wanted: Filter) -> int:
 
 def _waiter_views(core: PoolCore, now: int, wall: WallClock, wanted: Filter, exact: int) -> Iterator[WaiterView]:
     ahead = core.in_use - core.config.capacity  # permits that must come free before the next one is served
-    for waiter, position in core.queue(exact):
+    tokens = 0
+    for requests, (waiter, position) in enumerate(core.queue(exact), 1):
         ahead += waiter.ask.permits
+        tokens += waiter.ask.tokens
+        first = position == 1 and core.config.state != "paused"
+        by_rate = first and core.rate_due < NEVER
         if wanted.matches(waiter.ask):
             yield WaiterView(
                 waiter.waiter_id,
@@ -114,20 +133,27 @@ def _waiter_views(core: PoolCore, now: int, wall: WallClock, wanted: Filter, exa
                 now - waiter.enqueued_us,
                 waiter.deadline_us + wall.offset_us,
                 position,
-                waiter.connected,
-                None if position is None else core.hints.wait_us(ahead, core.config.capacity),
+                waiter.stays,
+                None if position is None else core.expected_wait_us(ahead, requests, tokens),
+                waiter.ask.tokens,
+                ("rate" if by_rate else "capacity") if first else None,
+                core.rate_due + wall.offset_us if by_rate else None,
             )
 
 
 def pool_gauges(core: PoolCore, now: int) -> PoolGauges:
     """One pool at this moment."""
-    oldest = next((waiter.enqueued_us for waiter in core.waiters.values() if waiter.connected), now)
+    oldest = next((waiter.enqueued_us for waiter in core.waiters.values() if waiter.stays), now)
     by_priority: dict[str, int] = {}
     for tenant in core.tenants.values():
         if tenant.waiting:
             for priority, queue in tenant.queues.items():
                 if len(queue):
                     by_priority[priority] = by_priority.get(priority, 0) + len(queue)
+    if core.serve_joint is not None:  # parts of joint waiters stand in no class queue
+        for waiter in core.waiters.values():
+            if waiter.joint is not None:
+                by_priority[waiter.ask.priority] = by_priority.get(waiter.ask.priority, 0) + 1
     return PoolGauges(
         core.config.name,
         core.config.capacity,
@@ -139,4 +165,12 @@ def pool_gauges(core: PoolCore, now: int) -> PoolGauges:
         {tenant.name: tenant.in_use for tenant in core.tenants.values()},
         by_priority,
         furthest_over(core.tenants.values(), core.config.capacity) if by_priority else None,
+        () if core.rates is None else rate_levels(core.rates, now),
+        core.rate_due < NEVER,
     )
+
+
+def rate_levels(rates: Rates, now: int) -> tuple[RateLevel, ...]:
+    """A pool's rates at this moment."""
+    found = rates.levels(now).items()
+    return tuple(RateLevel(kind, rate.per_minute, rate.burst, available) for kind, (rate, available) in found)

@@ -22,7 +22,11 @@ GROUP = 256  # a place's first figure: group * GROUP + effective rank * 2 + (0 s
 
 
 class Waiter:
-    """A queued acquire. `saved` numbers the turn that is kept for it (rule 7), 0: none. `owner` is the engine's."""
+    """A queued acquire. `saved` numbers the turn that is kept for it (rule 7), 0: none. `owner` is the engine's.
+
+    `joint`: the acquire over several pools that it is a part of (`several.py`). A part stands in no class queue, and only
+    the first one has a due time.
+    """
 
     __slots__ = (
         "arrival",
@@ -32,13 +36,16 @@ class Waiter:
         "due_us",
         "enqueued_age",
         "enqueued_us",
+        "joint",
         "owner",
         "saved",
         "tenant",
         "waiter_id",
     )
 
-    def __init__(self, waiter_id: str, ask: Ask, tenant: TenantQueue, arrival: int, now: int, age: int) -> None:
+    def __init__(
+        self, waiter_id: str, ask: Ask, tenant: TenantQueue, arrival: int, now: int, age: int, joint: Any = None
+    ) -> None:
         self.waiter_id = waiter_id
         self.ask = ask
         self.tenant = tenant
@@ -47,9 +54,19 @@ class Waiter:
         self.enqueued_age = age
         self.deadline_us = now + ask.timeout_us
         self.due_us = self.deadline_us  # deadline, or while absent the end of the kept place
-        self.connected = True
+        self.connected = joint is None
+        self.joint = joint
         self.saved = 0
         self.owner: Any = None
+
+    def same_body(self, ask: Ask) -> bool:
+        """Rule 14: whether a repeat asks for the same."""
+        return self.ask.same_body(ask)
+
+    @property
+    def stays(self) -> bool:
+        """Whether its caller is there."""
+        return self.connected or self.joint is not None
 
 
 class SizeIndex:

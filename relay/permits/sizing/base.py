@@ -26,12 +26,11 @@ class Sample(Struct, frozen=True):
 
 
 class Completion(Struct, frozen=True):
-    """A lease that its caller released, and what the caller reported. `in_use` counts it still."""
+    """A lease that its caller released, and what the caller reported."""
 
     now_us: int
     outcome: Outcome
     held_us: int
-    in_use: int
     capacity: int
 
     @property

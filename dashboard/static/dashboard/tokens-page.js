@@ -1,0 +1,123 @@
+// The page of tokens: the stream moves its rates and shares, the server renews the rest in place, the playground stays as it is.
+import { watchBanner } from "./banner.js";
+import { enhanceCopies } from "./copy.js";
+import { put } from "./dom.js";
+import { bindKeys } from "./keys.js";
+import { send } from "./send.js";
+import { morph } from "./pool-morph.js";
+import { localise, zone } from "./pool-time.js";
+import { Stream } from "./stream.js";
+import { enhancePlay } from "./tokens-play.js";
+import { hearFields, showNumbers } from "./tokens-numbers.js";
+import { say } from "./words.js";
+
+const RENEW_MS = 5000, CHANGED_MS = 400;
+const main = document.querySelector("[data-tokens-page]");
+const stream = new Stream(), play = enhancePlay(main);
+let renewedAt = Date.now(), renewing = false, again = null, timer = 0;
+
+function prepare(within) {
+  localise(within);
+  put(within.querySelector("[data-zone]"), say("zone", { zone: zone() }));
+}
+
+// `force`: the person asked for another picture.
+async function renew(force = false) {
+  if (renewing) { again = (again ?? false) || force; return; }
+  renewing = true;
+  try {
+    const address = new URL(location.href);
+    if (address.pathname.endsWith("/play/")) address.pathname = main.dataset.address;  // after a form was sent without this script
+    address.searchParams.set("fragment", "1");
+    const answer = await fetch(address, { headers: { "X-Requested-With": "fetch" } });
+    if (answer.status === 401) { location.reload(); return; }
+    if (answer.ok) show(await answer.text(), force);
+  } catch { /* the stream's banner already says that the service is away */ }
+  renewedAt = Date.now();
+  renewing = false;
+  if (again !== null) { const next = again; again = null; renew(next); }
+}
+
+function show(html, force) {
+  const fresh = new DOMParser().parseFromString(html, "text/html").body;
+  prepare(fresh);
+  for (const details of main.querySelectorAll("details[id][open]")) fresh.querySelector(`#${details.id}`)?.setAttribute("open", "");
+  // A parser leaves blanks at the beginning out: with one here, every part would be moved behind it, and focus lost.
+  if (main.firstChild?.nodeType === Node.TEXT_NODE) main.firstChild.remove();
+  morph(main, fresh, force);
+  play.models(fresh);
+  const title = `${main.querySelector("[data-title]")?.dataset.title} · Token Relay`;
+  if (document.title !== title) document.title = title;
+}
+
+stream.addEventListener("hello", ({ detail: hello }) => hearFields(hello));
+
+stream.addEventListener("sample", ({ detail: frame }) => {
+  if (!main.querySelector("[data-strip]")) return;
+  showNumbers(main, frame.tokens);
+  if (Date.now() - renewedAt >= RENEW_MS) renew();
+});
+
+stream.addEventListener("change", ({ detail: change }) => {
+  if (change.kind !== "model") return;
+  clearTimeout(timer);
+  timer = setTimeout(() => renew(), CHANGED_MS);
+});
+
+function go(address, how) {
+  history[how](null, "", address);
+  return renew(true);
+}
+
+main.addEventListener("click", (event) => {
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  const range = event.target.closest("a[data-go]"), model = event.target.closest("a[data-try]");
+  if (range) {
+    event.preventDefault();
+    go(range.href, "pushState");
+  } else if (model) {
+    event.preventDefault();
+    history.replaceState(null, "", model.href);
+    play.choose(model.dataset.try);
+  }
+});
+main.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (!form.matches("[data-new-model]")) return;
+  event.preventDefault();
+  const wrong = form.querySelector("[data-wrong]"), { ok, body } = await send(form.getAttribute("action"), new FormData(form));
+  put(wrong, ok ? "" : body.detail);
+  wrong.hidden = ok;
+  if (!ok) return;
+  form.reset();
+  form.closest("details").open = false;
+  form.closest("details").querySelector("summary").focus();
+  renew(true);
+});
+main.addEventListener("toggle", ({ target }) => {
+  if (target.matches("#new-model[open]")) target.querySelector("[name=name]").focus();
+}, true);
+addEventListener("popstate", () => renew(true));
+
+function row(by) {
+  const rows = [...main.querySelectorAll("tr[data-model]")];
+  const here = rows.indexOf(document.activeElement.closest("tr"));
+  rows[Math.max(0, Math.min(rows.length - 1, here + by))]?.focus();
+}
+
+bindKeys({
+  "/": () => play.focus(),
+  j: () => row(1),
+  k: () => row(-1),
+  Enter: () => {
+    const model = document.activeElement.closest("tr[data-model]")?.dataset.model;
+    if (!model) return false;
+    play.choose(model);
+    return true;
+  },
+});
+
+prepare(main);
+enhanceCopies(main);
+watchBanner(stream);
+stream.start();

@@ -1,0 +1,1 @@
+"""The page of text tokens: how they are counted now, what it cost, and a playground."""
