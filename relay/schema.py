@@ -66,6 +66,8 @@ SHAPES = (
     api.ReleaseAnswer,
     api.AcquireBody,
     lease_api.ResizeBody,
+    lease_api.ResumeBody,
+    lease_api.YieldBody,
     several_api.AcquireSeveralBody,
     several_api.SeveralLeases,
     api.RenewBody,
@@ -155,6 +157,26 @@ def data_plane_paths() -> dict[str, Schema]:
                 ("acquire-invalid", *_BODY[1:], *_LEASE, "acquire-busy", "acquire-unavailable"),
                 [lease],
                 "ResizeBody",
+            )
+        },
+        f"{BASE}/leases/{{id}}/yield": {
+            "post": _operation(
+                "yield_lease",
+                "Gives the permits back for a while; the lease lives on, and so does its time to live",
+                {"200": _answer("LeaseAnswer", "The lease")},
+                (*_BODY, *_LEASE, "engine-unavailable"),
+                [lease],
+                "YieldBody",
+            )
+        },
+        f"{BASE}/leases/{{id}}/resume": {
+            "post": _operation(
+                "resume_lease",
+                "Gets a yielded lease's permits back at its original place, with a new fencing token",
+                {"200": _answer("LeaseAnswer", "The lease")},
+                ("acquire-invalid", *_BODY[1:], *_LEASE, "acquire-conflict", "acquire-busy", "acquire-unavailable"),
+                [lease],
+                "ResumeBody",
             )
         },
     }

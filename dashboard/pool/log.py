@@ -190,21 +190,20 @@ class Sizing:
 
 def set_by(pool: Pool) -> Sizing | None:
     """Who set the present capacity of a pool; None if that is longer ago than the log reaches."""
-    by_hand = _set_by_hand(pool.name, pool.version)
-    decision = newest_changes("pool", [pool.name], [_DECISION]).get(pool.name)
-    if decision is None or (by_hand is not None and by_hand.at > moment(decision["at"])):
-        return by_hand
-    return Sizing(who(decision), moment(decision["at"]))
+    found = [_sized_by_hand(pool.name, pool.version), newest_changes("pool", [pool.name], [_DECISION]).get(pool.name)]
+    newest = max(filter(None, found), key=lambda change: int(change["id"]), default=None)
+    return None if newest is None else Sizing(who(newest), moment(newest["at"]))
 
 
 @lru_cache(maxsize=256)
-def _set_by_hand(pool: str, version: int) -> Sizing | None:
-    """Who but the sizing set the capacity of this version of a pool: all others' changes raise the version."""
-    for change in reversed(changes_of(pool, _LONG_AGO, None, but=_DECISION)):
+def _sized_by_hand(pool: str, version: int) -> dict[str, Any] | None:
+    """The change by which anybody but the sizing set the capacity of this version of a pool: each raises the version."""
+
+    def sized(change: dict[str, Any]) -> bool:
         before, after = change["before"] or {}, change["after"] or {}
-        if change["kind"] == "pool" and "capacity" in after and before.get("capacity") != after["capacity"]:
-            return Sizing(who(change), moment(change["at"]))
-    return None
+        return change["kind"] == "pool" and "capacity" in after and before.get("capacity") != after["capacity"]
+
+    return next(filter(sized, reversed(changes_of(pool, _LONG_AGO, None, but=_DECISION))), None)
 
 
 def last_change(pool: str) -> Entry | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -21,20 +23,13 @@ from relay.permits.live import Serving, on_loop
 from relay.permits.models import Pool
 from relay.permits.sizing.adaptive import Adaptive
 from relay.permits.sizing.base import Decision
-from relay.permits.sizing.replay import Second, replay
+from relay.permits.sizing.replay import Replay, Second, replay
 from relay.permits.sizing.rows import sizing_fields, sizing_of
 from relay.permits.sizing.sizer import Sizing
 from relay.telemetry.history import FIELDS, SAMPLES
 
+RENEW_S = 10  # how often a picture is drawn anew
 _AT = {name: index + 1 for index, name in enumerate(FIELDS)}  # a row begins with its second
-
-
-@dataclass(frozen=True)
-class Past:
-    """What the running server remembers: decisions, samples, calls that went wrong."""
-
-    decisions: list[Recent]
-    seconds: list[Second]
 
 
 @dataclass(frozen=True)
@@ -69,17 +64,17 @@ def panel(pool: Pool, query: Query) -> dict[str, Any]:
     present = sizing_of(pool)
     in_force = rule_of(present)
     rule = query.rule or in_force
-    past = on_loop(lambda server: _past(server, pool.name))
+    decisions = on_loop(lambda server: server.autosizer.recent(pool.name))
     found: dict[str, Any] = {
         "in_force": in_force,
         "rule": rule,
         "rules": [(name, rule_words()[name], query.to(rule=name, sizing=())) for name in RULES],
         "present": present,
         "status": status(pool, present),
-        "decisions": [_decided(recent) for recent in past.decisions],
+        "decisions": [_decided(recent) for recent in decisions],
         "algorithms": ALGORITHMS,
     }
-    return found if rule == "fixed" else found | _tried(pool, query, rule, past.seconds)
+    return found if rule == "fixed" else found | _tried(pool, query, rule)
 
 
 def rule_of(sizing: Sizing | None) -> str:
@@ -105,7 +100,7 @@ def status(pool: Pool, sizing: Sizing | None) -> tuple[str, str]:
     return bold, _("The size is %(size)s now.") % {"size": pool.capacity}
 
 
-def _tried(pool: Pool, query: Query, rule: str, seconds: list[Second]) -> dict[str, Any]:
+def _tried(pool: Pool, query: Query, rule: str) -> dict[str, Any]:
     """The form, and the picture of what it holds; `wrong` says of a field why there is none."""
     values = values_of(rule, sizing_of(pool), pool.capacity) | dict(query.sizing)
     found: dict[str, Any] = {"fields": form_fields(rule, values), "wrong": {}, "fault": ""}
@@ -117,15 +112,21 @@ def _tried(pool: Pool, query: Query, rule: str, seconds: list[Second]) -> dict[s
         return found | {"wrong": {name: problem.detail}, "fault": problem.detail}
     if isinstance(sizing.policy, Adaptive) and sizing.policy.algorithm != "aimd":
         return found | {"unknown": True}
-    return found | {"picture": _picture(sizing, seconds), "judged_by_reports": isinstance(sizing.policy, Adaptive)}
+    return found | {"picture": _picture(pool.name, sizing), "judged_by_reports": isinstance(sizing.policy, Adaptive)}
 
 
-def _picture(sizing: Sizing, seconds: list[Second]) -> Picture | None:
+def _picture(pool: str, sizing: Sizing) -> Picture | None:
+    seconds, done = _replayed(pool, sizing, int(time.time()) // RENEW_S)
     if len(seconds) < 2:
         return None
-    done = replay(sizing, seconds)
-    decided = [_made(at, decision) for at, decision in done.decisions]
-    return picture(seconds, done.sizes, decided)
+    return picture(seconds, done.sizes, [_made(at, decision) for at, decision in done.decisions])
+
+
+@lru_cache(maxsize=32)
+def _replayed(pool: str, sizing: Sizing, turn: int) -> tuple[list[Second], Replay]:
+    """The pool's past, and its replay. Kept for one turn: a replay may take 0.2 s, and pages renew every few seconds."""
+    seconds = on_loop(lambda server: _past(server, pool))
+    return seconds, replay(sizing, seconds)
 
 
 def _made(at: int, decision: Decision) -> Decided:
@@ -138,12 +139,10 @@ def _decided(recent: Recent) -> Decided:
     return Decided(at, recent.before, recent.after, why, recent.applied, f"{recent.at:.6f}-{recent.after}")
 
 
-def _past(server: Serving, pool: str) -> Past:
+def _past(server: Serving, pool: str) -> list[Second]:
     meter = server.meters.pool(pool)
     rows: list[Row] = meter.history(SAMPLES)["rows"]
-    return Past(
-        server.autosizer.recent(pool), seconds_of(rows, meter.reports.since(int(rows[0][0] or 0)) if rows else {})
-    )
+    return seconds_of(rows, meter.reports.since(int(rows[0][0] or 0)) if rows else {})
 
 
 def seconds_of(rows: Sequence[Row], reports: dict[int, tuple[dict[str, int], int]]) -> list[Second]:

@@ -186,8 +186,8 @@ class PermitsApi:
             self._priority(pool, tenant, body.priority),
             pool.default_timeout_us
             if body.timeout_s is UNSET
-            else _micros("timeout_s", body.timeout_s, pool.max_timeout_us),
-            pool.default_ttl_us if body.ttl_s is UNSET else _micros("ttl_s", body.ttl_s, pool.max_ttl_us),
+            else micros("timeout_s", body.timeout_s, pool.max_timeout_us),
+            pool.default_ttl_us if body.ttl_s is UNSET else micros("ttl_s", body.ttl_s, pool.max_ttl_us),
             body.holder,
             body.metadata,
             None if key is None else _idempotency_key(key),
@@ -249,7 +249,7 @@ class PermitsApi:
             if not raw:
                 raise invalid("body", 'empty; send {"ttl_s": 60}')
             body = decode(_RENEW, raw)
-            ttl_us = None if body.ttl_s is UNSET else _micros("ttl_s", body.ttl_s, pool.max_ttl_us)
+            ttl_us = None if body.ttl_s is UNSET else micros("ttl_s", body.ttl_s, pool.max_ttl_us)
             lease = await self._engine.renew(lease_id, tenant, ttl_us)
         except Refused as refused:
             raise problem_of(refused) from None
@@ -288,11 +288,12 @@ def _idempotency_key(raw: bytes) -> str:
     return key
 
 
-def _micros(field: str, seconds: float, most: int) -> int:
-    micros = seconds * SECOND
-    if micros > most:
+def micros(field: str, seconds: float, most: int) -> int:
+    """A duration in µs. Raises 400 that names the field if it is above `most` µs."""
+    found = seconds * SECOND
+    if found > most:
         raise invalid(field, f"at most {most / SECOND:g} in this pool")
-    return int(micros) or int(seconds > 0)
+    return int(found) or int(seconds > 0)
 
 
 def _check_metadata(metadata: dict[str, Any]) -> None:

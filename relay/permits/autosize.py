@@ -81,7 +81,7 @@ class Autosizer:
     def completed(self, pool: str, outcome: Outcome, held_us: int) -> None:
         """A caller released and said how its work went."""
         if outcome != "ok":
-            self._meters.pool(pool).reports.add(int(time.time()), outcome, held_us)
+            self._meters.pool(pool).reports.add(int(time.time()) + 1, outcome, held_us)
         sizer = self._sizers.get(pool)
         if sizer is None:
             return

@@ -8,7 +8,7 @@ from relay.telemetry.history import SAMPLES
 
 
 class Second:
-    """The calls of one second (Unix seconds) that went wrong, by outcome, and how long they were held in all."""
+    """The calls that went wrong in the second that ends at `at` (Unix seconds), by outcome, and how long they were held in all."""
 
     __slots__ = ("at", "counts", "held_us")
 
@@ -27,7 +27,7 @@ class Reports:
         self._seconds: deque[Second] = deque(maxlen=SAMPLES)
 
     def add(self, at: int, outcome: str, held_us: int) -> None:
-        """A call ended so in the second `at`."""
+        """A call ended so in the second that ends at `at`, as the history's samples do."""
         seconds = self._seconds
         if not seconds or seconds[-1].at < at:
             seconds.append(Second(at))

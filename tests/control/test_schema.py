@@ -36,6 +36,8 @@ PATHS = {
     "/leases/{id}/renew": {"post"},
     "/leases/{id}/release": {"post"},
     "/leases/{id}/resize": {"post"},
+    "/leases/{id}/resume": {"post"},
+    "/leases/{id}/yield": {"post"},
     "/leases/{id}/revoke": {"post"},
     "/waiters/{id}/cancel": {"post"},
     "/priority-classes": {"get", "post"},

@@ -1,4 +1,4 @@
-"""POST /leases/{id}/resize: what callers are told, and what holds after kill -9."""
+"""POST /leases/{id}/resize, yield and resume, nested acquires: what callers are told, and what holds after kill -9."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import NewRelay
 from tests.http.conftest import Keys
-from tests.http.wire import Call, gauge, granted, make_pool, problem, state, until, waiting
+from tests.http.wire import Call, gauge, granted, items, make_pool, problem, state, until, waiting
 from tests.relay_server import RelayServer
 
 
@@ -102,3 +102,90 @@ def test_a_parent_must_be_a_live_lease_of_the_tenant(
     for wrong in ("", "nothing", 7, None):
         problem(admin.post(f"{pool}/acquire", json={"parent_lease_id": wrong}), 400, "invalid", "parent_lease_id")
     assert state(admin, pool)["in_use"] == 1
+
+
+def test_a_lease_yields_to_a_child_and_comes_back_with_a_new_fencing_token(
+    relay: RelayServer, admin: httpx.Client, pool: str
+) -> None:
+    name = pool.rsplit("/", 1)[1]
+    lease = lease_of(admin, pool, permits=2)
+    before = granted(admin.get(lease), 200)
+    yielded = granted(admin.post(f"{lease}/yield"), 200)
+    assert yielded | {"expires_in_s": 0} == before | {"expires_in_s": 0, "state": "yielded"}
+    assert state(admin, pool)["in_use"] == 0
+    child = granted(admin.post(f"{pool}/acquire", json={"permits": 2, "parent_lease_id": before["lease_id"]}))
+    problem(admin.post(f"{lease}/resume", json={"timeout_s": 0}), 429, "acquire-timeout", retry=True)
+    back = Call(relay, f"{lease}/resume", {"timeout_s": 10})
+    until(lambda: waiting(admin, pool) == 1)
+    (listed,) = items(admin, f"{pool}/waiters")
+    assert (listed["position"], listed["permits"]) == (1, 2)
+    assert [one["state"] for one in items(admin, f"{pool}/leases") if "state" in one] == ["yielded"]
+    admin.post(f"/api/v1/leases/{child['lease_id']}/release").raise_for_status()
+    again = granted(back.answer(), 200)
+    assert again["fencing_token"] > child["fencing_token"] > before["fencing_token"]
+    assert again["lease_id"] == before["lease_id"]
+    assert "state" not in again
+    assert granted(admin.post(f"{lease}/resume"), 200)["fencing_token"] == again["fencing_token"]
+    metrics = admin.get("/metrics").text
+    assert gauge(metrics, "relay_pool_permits_in_use", pool=name) == 2
+    assert gauge(metrics, "relay_pool_drift", pool=name) == 0
+    assert admin.post(f"{lease}/release").json()["released"]
+
+
+def test_a_yielded_lease_renews_ends_and_tells_who_waits_to_resume(
+    relay: RelayServer, admin: httpx.Client, pool: str
+) -> None:
+    lease = lease_of(admin, pool, permits=2, ttl_s=5)
+    admin.post(f"{lease}/yield").raise_for_status()
+    assert granted(admin.post(f"{lease}/renew", json={"ttl_s": 50}), 200)["expires_in_s"] > 40
+    granted(admin.post(f"{pool}/acquire"))
+    back = Call(relay, f"{lease}/resume", {})
+    until(lambda: waiting(admin, pool) == 1)
+    admin.post(f"{lease}/revoke").raise_for_status()
+    problem(back.answer(), 410, "lease-revoked")
+    problem(admin.post(f"{lease}/resume"), 410, "lease-revoked")
+    problem(admin.post(f"{lease}/yield"), 410, "lease-revoked")
+    assert state(admin, pool)["in_use"] == 1
+
+
+@pytest.mark.parametrize(
+    ("act", "body", "field"),
+    [
+        ("yield", '{"permits": 1}', "permits"),
+        ("resume", '{"timeout_s": -1}', "timeout_s"),
+        ("resume", '{"timeout_s": 1e9}', "timeout_s"),
+        ("resume", '{"timeout": 1}', "timeout"),
+    ],
+)
+def test_a_wrong_yield_or_resume_names_its_field(
+    admin: httpx.Client, pool: str, act: str, body: str, field: str
+) -> None:
+    lease = lease_of(admin, pool)
+    answer = admin.post(f"{lease}/{act}", content=body, headers={"Content-Type": "application/json"})
+    problem(answer, 400, "invalid", field)
+    assert state(admin, pool)["in_use"] == 1
+
+
+def test_after_kill_9_a_yielded_lease_is_yielded_and_comes_back(new_relay: NewRelay) -> None:
+    server = new_relay()
+    with server.http() as admin:
+        pool = make_pool(admin, "gpu", 1)
+        lease = lease_of(admin, pool)
+        admin.post(f"{lease}/yield").raise_for_status()
+        held = granted(admin.post(f"{pool}/acquire"))
+        back = Call(server, f"{lease}/resume", {})
+        until(lambda: waiting(admin, pool) == 1)
+        server.kill9()
+        back.leave()
+        server.start()
+        assert admin.get(lease).json()["state"] == "yielded"
+        assert state(admin, pool)["in_use"] == 1
+        problem(admin.post(f"{lease}/resume", json={"timeout_s": 0}), 429, "acquire-timeout")
+        admin.post(f"/api/v1/leases/{held['lease_id']}/release").raise_for_status()
+        token = granted(admin.post(f"{lease}/resume"), 200)["fencing_token"]
+        assert token > held["fencing_token"]
+        server.kill9()
+        server.start()
+        assert state(admin, pool)["in_use"] == 1
+        assert granted(admin.get(lease), 200)["fencing_token"] == token
+        assert "state" not in admin.get(lease).json()

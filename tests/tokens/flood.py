@@ -12,10 +12,10 @@ import django
 
 django.setup()
 
-from relay.tokens.registry import ModelSpec
-from relay.tokens.sources import load
-from relay.tokens.values import COUNT, IDS
-from tests.tokens.stack import Stack
+from relay.tokens.registry import ModelSpec  # noqa: E402
+from relay.tokens.sources import load  # noqa: E402
+from relay.tokens.values import COUNT, IDS  # noqa: E402
+from tests.tokens.stack import Stack  # noqa: E402
 
 MEBI = 1024 * 1024
 PAGE = 4096

@@ -98,6 +98,7 @@ class Lease(Struct, array_like=True, tag=1, eq=False):
     drop_us: int | None = None  # when an undelivered grant goes back (rule 14)
     acquired_at_us: int = 0  # wall time of the grant (Unix µs), for people
     asked: int = 0  # the permits it was granted with, if it has been resized
+    yielded: bool = False  # its permits are given back for a while: they do not count as in use
 
     def same_body(self, ask: Ask) -> bool:
         """Rule 14: whether a repeat asks for what this one was granted for."""
@@ -166,6 +167,7 @@ class LeaseAnswer(Struct, frozen=True):
     ttl_s: float
     tokens: int | UnsetType = UNSET  # as stated or counted; left out where there are none
     parent_lease_id: str | UnsetType = UNSET
+    state: Literal["yielded"] | UnsetType = UNSET  # left out while its permits are held
 
 
 class WaiterView(Struct, frozen=True):
@@ -247,6 +249,12 @@ class Engine(Protocol):
 
         Raises `lease-not-found`, LeaseEnded, and what an acquire of the difference that is a try would.
         """
+
+    async def yield_lease(self, lease_id: str, tenant: str) -> Lease:
+        """Gives the permits back for a while; the lease lives on. Raises `lease-not-found`, LeaseEnded."""
+
+    async def resume_lease(self, lease_id: str, tenant: str, timeout_us: int, caller: Caller) -> Lease:
+        """Gets the permits of a yielded lease back, at its original place. Raises as an acquire would, CallerGone."""
 
     async def release(self, lease_id: str, tenant: str, tokens: int | None = None) -> Released:
         """Ends a lease, or says how it ended before. `tokens`: what it used in truth. Raises `lease-not-found`."""

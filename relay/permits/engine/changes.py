@@ -1,11 +1,12 @@
-"""What a live lease holds becomes another: inner steps of `PoolCore`, of which this module is a friend."""
+"""What a live lease holds becomes another: resized, yielded, resumed. Inner steps of `PoolCore`, a friend of which this is."""
 
 from __future__ import annotations
 
 from msgspec import structs
 
-from relay.permits.engine.base import Ask, Lease
+from relay.permits.engine.base import Ask, Lease, Refused
 from relay.permits.engine.core import PoolCore
+from relay.permits.engine.waiting import Waiter
 
 
 def resize(core: PoolCore, lease_id: str, tenant: str, permits: int, now: int) -> Lease:
@@ -16,12 +17,78 @@ def resize(core: PoolCore, lease_id: str, tenant: str, permits: int, now: int) -
     """
     core.advance(now)
     lease = core.find(lease_id, tenant)
+    if lease.yielded:
+        raise Refused("invalid", "permits: the lease is yielded; resume it first")
     if permits > lease.ask.permits:
         _check_growth(core, lease, permits)
     if permits != lease.ask.permits:
         _set(core, lease, permits)
         core._serve()
     return lease
+
+
+def yield_lease(core: PoolCore, lease_id: str, tenant: str, now: int) -> Lease:
+    """Gives the permits back while the holder waits for something else; its time to live goes on. Again: nothing happens.
+
+    Raises `lease-not-found`, LeaseEnded.
+    """
+    core.advance(now)
+    lease = core.find(lease_id, tenant)
+    if not lease.yielded:
+        core.give_back(lease)
+        core._serve()
+    return lease
+
+
+def comes_back(core: PoolCore, lease: Lease, timeout_us: int) -> Ask:
+    """What a yielded lease asks for to come back. Raises `exceeds-capacity`, `exceeds-tenant-limit`."""
+    ask = structs.replace(lease.ask, timeout_us=timeout_us, key=None, tokens=0)
+    core._refuse_impossible(core.tenants[ask.tenant], ask)
+    return ask
+
+
+def resume_lease(core: PoolCore, lease: Lease, ask: Ask) -> Lease | Waiter:
+    """A yielded lease, at its original place and age: back at once, or a waiter (taken over, if it waits already).
+
+    `ask` is what `comes_back` says. Raises Refused where a try finds nothing.
+    """
+    found = core.resuming.get(lease.lease_id)
+    if found is not None:
+        return _take_over(core, found, ask)
+    waiter = _returning(core, lease, ask)
+    if core.config.state != "paused" and core._fits_first(waiter.tenant, ask, waiter):
+        core._regain(waiter.tenant, lease)
+        core._serve()
+        return lease
+    if not ask.timeout_us:
+        raise core._found_nothing(ask)
+    core.resuming[lease.lease_id] = waiter
+    core._queue.arrivals = max(core._queue.arrivals, waiter.arrival + 1)  # who comes now is behind it
+    core._queue.enter(waiter)
+    core._serve()
+    return waiter
+
+
+def _returning(core: PoolCore, lease: Lease, ask: Ask) -> Waiter:
+    """Its original place: between those who came before and after it. A pause in between counts as waiting."""
+    came_us = lease.acquired_us - lease.waited_us
+    place = came_us << 10 | 1
+    taken = {waiter.arrival for waiter in core.resuming.values()}
+    while place in taken:
+        place += 2
+    age = min(came_us - core._paused_us, core._age())
+    waiter = Waiter(core._ids(), ask, core.tenants[ask.tenant], place, core.now, age)
+    waiter.lease = lease
+    return waiter
+
+
+def _take_over(core: PoolCore, waiter: Waiter, ask: Ask) -> Waiter:
+    if not ask.timeout_us:
+        raise core._found_nothing(ask)
+    waiter.ask = ask
+    waiter.deadline_us = core.now + ask.timeout_us
+    core._queue.reschedule(waiter, waiter.deadline_us)
+    return waiter
 
 
 def _check_growth(core: PoolCore, lease: Lease, permits: int) -> None:

@@ -64,6 +64,8 @@ class PoolCore:
         self._ids = ids
         self._keys: dict[tuple[str, str], Lease | Waiter] = {}
         self._culls: deque[Iterator[Waiter]] = deque()
+        self.resuming: dict[str, Waiter] = {}  # yielded leases that wait to come back (changes.py)
+        self.resumed: set[str] = set()  # those that are back, while their callers have not been told
         self.events: list[Event] = []  # effects since the last `take_events`
         self._now = now
         self._paused_at = now if config.state == "paused" else None
@@ -195,7 +197,8 @@ class PoolCore:
         return tenant.max_waiters is not None and tenant.queued >= tenant.max_waiters
 
     def _enqueue(self, tenant: TenantQueue, ask: Ask, joint: Any = None) -> Waiter:
-        self._queue.arrivals += 1
+        arrivals = self._now << 10  # even numbers that tell the time, so that a yielded lease comes back between them
+        self._queue.arrivals = arrivals if arrivals > self._queue.arrivals else self._queue.arrivals + 2
         waiter = Waiter(self._ids(), ask, tenant, self._queue.arrivals, self._now, self._age(), joint)
         if ask.key is not None:
             self._keys[ask.tenant, ask.key] = waiter
@@ -313,6 +316,8 @@ class PoolCore:
         self.events.append(Left(waiter, code, by_rate))
         if waiter.joint is not None:
             waiter.joint.part_left(waiter, code)
+        elif waiter.lease is not None:
+            del self.resuming[waiter.lease.lease_id]
 
     def _remove(self, waiter: Waiter, *, timed: bool = True) -> None:
         self._queue.leave(waiter, timed=timed)
@@ -347,7 +352,10 @@ class PoolCore:
                     continue
                 return False
             self._remove(waiter)
-            lease = self._grant(waiter.tenant, waiter.ask, self._now - waiter.enqueued_us, active=True)
+            if waiter.lease is None:
+                lease = self._grant(waiter.tenant, waiter.ask, self._now - waiter.enqueued_us, active=True)
+            else:
+                lease = self._regain(waiter.tenant, waiter.lease, active=True)
             self.events.append(Granted(waiter, lease))
             if once:
                 return True
@@ -388,6 +396,37 @@ class PoolCore:
         if tenant.waiting:
             self._order.mark_use(tenant)
 
+    def _regain(self, tenant: TenantQueue, lease: Lease, *, active: bool = False) -> Lease:
+        """A yielded lease is back: a grant by the order, with a fencing token above those given out meanwhile."""
+        self.fencing += 1
+        lease.fencing_token = self.fencing
+        self.resuming.pop(lease.lease_id, None)
+        self.resumed.add(lease.lease_id)
+        self._count_again(tenant, lease, active=active)
+        self._order.charge(tenant, lease.ask.permits)
+        return lease
+
+    def _count_again(self, tenant: TenantQueue, lease: Lease, *, active: bool = False) -> None:
+        if not (active or tenant.in_use or tenant.queued):
+            self._order.activate(tenant)
+        lease.yielded = False
+        self._held.in_use += lease.ask.permits
+        tenant.in_use += lease.ask.permits
+        if tenant.waiting:
+            self._order.mark_use(tenant)
+
+    def give_back(self, lease: Lease) -> None:
+        """A lease yields: its permits come free. Serves nobody."""
+        tenant = self.tenants[lease.ask.tenant]
+        lease.yielded = True
+        self.resumed.discard(lease.lease_id)
+        self._held.in_use -= lease.ask.permits
+        tenant.in_use -= lease.ask.permits
+        if tenant.waiting:
+            self._order.mark_use(tenant)
+        else:
+            self._settle(tenant)
+
     def restore(self, lease: Lease) -> None:
         """Takes back a lease that was answered before a restart (rule 20), whatever the capacity is now."""
         tenant = self.tenants.get(lease.ask.tenant) or self._new_tenant(lease.ask.tenant)
@@ -395,6 +434,8 @@ class PoolCore:
             self._order.activate(tenant)
         lease.delivered, lease.drop_us = True, None
         self._hold(tenant, lease)
+        if lease.yielded:
+            self.give_back(lease)
 
     # Leases
 
@@ -454,6 +495,10 @@ class PoolCore:
         """The answer could not be written: the grant goes back (rule 4), with a key after a while (rule 14)."""
         self.advance(now)
         lease = self.leases.get(lease_id)
+        if lease is not None and lease_id in self.resumed:
+            self.give_back(lease)
+            self._serve()
+            return
         if lease is None or lease.delivered:
             return
         grace_us = self.config.reconnect_grace_us
@@ -473,6 +518,8 @@ class PoolCore:
     def _end(self, lease: Lease, reason: EndReason, *, timed: bool = True) -> None:
         """Rule 2: a lease ends exactly once. The caller serves the waiters then."""
         ask = lease.ask
+        if lease.yielded:
+            self._end_resume(lease)
         end = self._held.end(lease, reason, self._now, timed=timed)
         if ask.key is not None:
             del self._keys[ask.tenant, ask.key]
@@ -487,6 +534,13 @@ class PoolCore:
         elif reason == "dropped" and self.rates is not None:
             self.rates.give_back(ask.tokens, self._now, lease.fencing_token)
         self.events.append(Ended(lease, end))
+
+    def _end_resume(self, lease: Lease) -> None:
+        """A yielded lease ends: so does its wait to come back; it counts again for the moment of its end."""
+        waiter = self.resuming.get(lease.lease_id)
+        if waiter is not None:
+            self._leave(waiter, "lease-ended")
+        self._count_again(self.tenants[lease.ask.tenant], lease)
 
     # Configuration
 

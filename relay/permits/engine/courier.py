@@ -10,7 +10,7 @@ from relay.permits.engine.base import End, Lease, Refused
 from relay.permits.engine.core import PoolCore
 from relay.permits.engine.ended import EndedLeases
 from relay.permits.engine.events import Ended, Granted, Left, LeftCode
-from relay.permits.engine.journal import Clock, Fence, Journal, Record
+from relay.permits.engine.journal import Changed, Clock, Fence, Journal, Record
 from relay.permits.engine.ledger import Ledger, Turn
 from relay.permits.engine.nesting import Holding, Nesting
 from relay.permits.engine.several import Several
@@ -89,8 +89,11 @@ class Courier:
                 self._lease_ended(slot, event.lease, event.end)
             elif isinstance(event, Granted):
                 handed_over = True
-                self._register(slot, event.lease)
-                self.ledger.hand_over(event.lease, event.waiter.owner)
+                if event.waiter.lease is None:
+                    self._register(slot, event.lease)
+                    self.ledger.hand_over(event.lease, event.waiter.owner)
+                else:
+                    self.ledger.hand_over(event.lease, event.waiter.owner, Changed.of(event.lease))
             else:
                 self._waiter_left(slot, event)
         return handed_over
@@ -123,7 +126,8 @@ class Courier:
         if left.by_rate:
             detail = _LEFT_BY_RATE
             slot.meter.limited_by_rate()
-        slot.meter.answered(ask.tenant, ask.priority, outcome, self._now() - waiter.enqueued_us)
+        if waiter.lease is None:  # coming back is no acquire
+            slot.meter.answered(ask.tenant, ask.priority, outcome, self._now() - waiter.enqueued_us)
         owner = waiter.owner
         if isinstance(owner, asyncio.Future) and not owner.done():
             owner.set_exception(Refused(code, detail, slot.core.retry_us(waiter) if retry else None))
@@ -133,6 +137,8 @@ class Courier:
         slot = self.leases.get(lease.lease_id)
         if slot is not None:
             slot.core.undelivered(lease.lease_id, self._now())
+            if lease.yielded:  # it had come back, and nobody was told
+                self.ledger.write(Changed.of(lease))
             self.carry(slot)
 
     def _set_timer(self, slot: Slot, due: int) -> None:
@@ -210,4 +216,5 @@ _LEFT: dict[LeftCode, tuple[Outcome, str, bool]] = {
     "pool-not-found": ("rejected", "The pool was deleted.", False),
     "engine-unavailable": ("error", "The journal cannot be written, so no permit can be given out. See the log.", True),
     "shutting-down": ("error", "The relay is shutting down.", True),
+    "lease-ended": ("cancelled", "The lease has ended meanwhile. Acquire a new one.", False),
 }

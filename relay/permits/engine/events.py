@@ -19,6 +19,7 @@ LeftCode = Literal[
     "pool-not-found",
     "engine-unavailable",
     "shutting-down",
+    "lease-ended",
 ]
 
 

@@ -53,7 +53,7 @@ class Holdings:
 
     def drift(self) -> int:
         """Permits in use less the sum over the leases: anything but 0 is a fault."""
-        return self.in_use - sum(lease.ask.permits for lease in self.leases.values())
+        return self.in_use - sum(lease.ask.permits for lease in self.leases.values() if not lease.yielded)
 
 
 def _due(lease: Lease) -> int:

@@ -55,8 +55,16 @@ class Changed(Struct, frozen=True, array_like=True, tag=6):
     """What a live lease holds became another: its permits, and those that it was granted with (0: the same)."""
 
     lease_id: str
+    pool: str
     permits: int
     asked: int
+    yielded: bool
+    fencing_token: int
+
+    @classmethod
+    def of(cls, lease: Lease) -> Changed:
+        """What the lease holds now."""
+        return cls(lease.lease_id, lease.pool, lease.ask.permits, lease.asked, lease.yielded, lease.fencing_token)
 
 
 # A lease that was granted (in a snapshot: that lives), its renewals and changes, its end, and what outlives it.
@@ -95,7 +103,9 @@ class Recovered:
             lease = self.leases.get(record.lease_id)
             if lease is not None:
                 lease.ask = structs.replace(lease.ask, permits=record.permits)
-                lease.asked = record.asked
+                lease.asked, lease.yielded = record.asked, record.yielded
+                lease.fencing_token = record.fencing_token
+            self.fences[record.pool] = max(self.fences.get(record.pool, 0), record.fencing_token)
         elif isinstance(record, End):
             self.leases.pop(record.lease_id, None)
             self.ends[record.lease_id] = record

@@ -103,13 +103,13 @@ class Ledger:
         turn.records.append(record)
         return turn
 
-    def hand_over(self, lease: Lease, future: asyncio.Future[Lease]) -> None:
-        """Writes a grant and then resolves the future of the call that waited for it."""
+    def hand_over(self, lease: Lease, future: asyncio.Future[Lease], record: Record | None = None) -> None:
+        """Writes a grant (as this record, if it is not new) and then resolves the future of the call that waited for it."""
         if self._recording:
-            self.write(lease).handed_over.append((lease, future))
+            self.write(record or lease).handed_over.append((lease, future))
         else:
             lost = Turn()
-            lost.records.append(lease)
+            lost.records.append(record or lease)
             lost.handed_over.append((lease, future))
             self._loop.call_soon(self._refuse, [lost])
 

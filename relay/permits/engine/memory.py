@@ -269,16 +269,62 @@ class MemoryEngine:
             raise unavailable()
         try:
             lease = changes.resize(slot.core, lease_id, tenant, permits, self.now())
+            turn = self._courier.ledger.write(Changed.of(lease))  # before the grants that it makes possible
         finally:
             self._courier.carry(slot)
         self.delivered(lease)
-        turn = self._courier.ledger.write(Changed(lease_id, permits, lease.asked))
         await turn
         if permits > before and turn.refused:  # nothing is given out that a restart would not know of
             if lease_id in slot.core.leases and lease.ask.permits == permits:
                 changes.resize(slot.core, lease_id, tenant, before, self.now())
                 self._courier.carry(slot)
             raise unavailable()
+        return lease
+
+    async def yield_lease(self, lease_id: str, tenant: str) -> Lease:
+        slot = self._slot_of(lease_id, tenant)
+        try:
+            lease = changes.yield_lease(slot.core, lease_id, tenant, self.now())
+            turn = self._courier.ledger.write(Changed.of(lease))
+        finally:
+            self._courier.carry(slot)
+        self.delivered(lease)
+        await turn
+        return lease
+
+    async def resume_lease(self, lease_id: str, tenant: str, timeout_us: int, caller: Caller) -> Lease:
+        slot = self._slot_of(lease_id, tenant)
+        if self._stopping:
+            raise Refused("shutting-down", "The relay is shutting down.", 1_000_000)
+        if not self._courier.ledger.up:
+            raise unavailable()
+        try:
+            got = self._courier.nesting.resume(slot.core, lease_id, tenant, timeout_us, self.now())
+            if isinstance(got, Waiter):
+                future = self._own(got)
+            else:
+                turn = self._courier.ledger.write(Changed.of(got))
+        finally:
+            self._courier.carry(slot)
+        lease = got if isinstance(got, Lease) else slot.core.leases[lease_id]
+        try:
+            if isinstance(got, Waiter):
+                lease = await self._wait(slot, got, future, caller)
+            else:
+                await turn
+                if turn.refused:
+                    raise unavailable()
+                lease = self._checked(got, caller)
+        except asyncio.CancelledError:
+            self.undelivered(lease)
+            raise
+        except Refused as refused:
+            if refused.code == "lease-ended":
+                raise LeaseEnded(self._how_it_ended(lease_id, tenant).reason) from None
+            if refused.code == "engine-unavailable":  # it is back in memory only
+                self.undelivered(lease)
+            raise
+        slot.core.resumed.discard(lease_id)
         return lease
 
     async def release(self, lease_id: str, tenant: str, tokens: int | None = None) -> Released:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from relay.permits.engine import parts
+from relay.permits.engine import changes, parts
 from relay.permits.engine.base import Ask, Lease, Refused
 from relay.permits.engine.core import PoolCore
 from relay.permits.engine.events import Existing
@@ -50,6 +50,21 @@ class Nesting:
             self._waits.append(Wait(core, ask, got))
         return got
 
+    def resume(self, core: PoolCore, lease_id: str, tenant: str, timeout_us: int, now: int) -> Lease | Waiter:
+        """A yielded lease comes back, or waits for it; one that is not yielded is as it is. Raises as an acquire would."""
+        core.advance(now)
+        lease = core.find(lease_id, tenant)
+        if not lease.yielded:
+            return lease
+        ask = changes.comes_back(core, lease, timeout_us)
+        new = lease_id not in core.resuming
+        if ask.parent is not None and timeout_us and new and not parts.fits(core, ask):
+            self.check_wait(core, ask)
+        got = changes.resume_lease(core, lease, ask)
+        if isinstance(got, Waiter) and new and ask.parent is not None:
+            self._waits.append(Wait(core, ask, got))
+        return got
+
     def _chain(self, ask: Ask) -> Iterator[Holding]:
         """The live leases above it."""
         parent = ask.parent
@@ -61,7 +76,7 @@ class Nesting:
             parent = found[1].ask.parent
 
     def _check_chain(self, core: PoolCore, ask: Ask) -> None:
-        held = sum(lease.ask.permits for other, lease in self._chain(ask) if other is core)
+        held = sum(lease.ask.permits for other, lease in self._chain(ask) if other is core and not lease.yielded)
         most = parts.most(core, ask)
         if held + ask.permits > most:
             detail = f"The parents hold {held} of the {most} permits that there can be, so these {ask.permits} never come free."
@@ -92,7 +107,7 @@ class _Stuck:
         self._held: dict[PoolCore, int] = {}  # permits that come free only after a child was served
         self._held_by: dict[tuple[PoolCore, str], int] = {}
         for chain_ in self._chains:
-            for core, lease in chain_:
+            for core, lease in (holding for holding in chain_ if not holding[1].yielded):
                 count = self._children[lease.lease_id] = self._children.get(lease.lease_id, 0) + 1
                 if count == 1:
                     self._hold(core, lease, lease.ask.permits)
@@ -131,6 +146,8 @@ class _Stuck:
             left = [index for index in left if index not in served]
             self._served.update(waiter for index in served for waiter in [self._waits[index].waiter] if waiter)
             for core, lease in (holding for index in served for holding in self._chains[index]):
+                if lease.yielded:
+                    continue
                 self._children[lease.lease_id] -= 1
                 if not self._children[lease.lease_id]:
                     self._hold(core, lease, -lease.ask.permits)

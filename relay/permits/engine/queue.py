@@ -33,7 +33,7 @@ class Queue:
         self.waiters[waiter.waiter_id] = waiter
         if waiter.joint is None:
             self.dues.add(waiter.due_us, waiter.waiter_id, waiter)
-            self.stand(waiter, new=True)
+            self.stand(waiter, new=waiter.lease is None)
         else:
             if waiter.joint.parts:
                 waiter.due_us = NEVER

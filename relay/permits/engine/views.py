@@ -57,6 +57,7 @@ def lease_view(lease: Lease, now: int, wall: WallClock) -> LeaseAnswer:
         lease.ttl_us / SECOND,
         ask.tokens or UNSET,
         ask.parent or UNSET,
+        "yielded" if lease.yielded else UNSET,
     )
 
 

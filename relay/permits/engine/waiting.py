@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from sortedcontainers import SortedDict, SortedList
 
-from relay.permits.engine.base import Ask
+from relay.permits.engine.base import Ask, Lease
 from relay.permits.engine.timeline import NEVER
 
 UNSAVED = 1
@@ -25,7 +25,7 @@ class Waiter:
     """A queued acquire. `saved` numbers the turn that is kept for it (rule 7), 0: none. `owner` is the engine's.
 
     `joint`: the acquire over several pools that it is a part of (`several.py`). A part stands in no class queue, and only
-    the first one has a due time.
+    the first one has a due time. `lease`: the yielded lease that waits to come back (`changes.py`).
     """
 
     __slots__ = (
@@ -37,6 +37,7 @@ class Waiter:
         "enqueued_age",
         "enqueued_us",
         "joint",
+        "lease",
         "owner",
         "saved",
         "tenant",
@@ -56,6 +57,7 @@ class Waiter:
         self.due_us = self.deadline_us  # deadline, or while absent the end of the kept place
         self.connected = joint is None
         self.joint = joint
+        self.lease: Lease | None = None
         self.saved = 0
         self.owner: Any = None
 

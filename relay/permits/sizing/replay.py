@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct, structs
 
 from relay.permits.engine.base import SECOND
+from relay.permits.sizing.adaptive import Adaptive
 from relay.permits.sizing.base import Completion, Decision, Outcome, Sample
-from relay.permits.sizing.schedule import BySchedule
 from relay.permits.sizing.sizer import Sizer, Sizing
 
 CALLS_A_SECOND = 50  # replayed at most: what a policy looks at is their share and their order
-SCHEDULE_EVERY = 5  # a week in minutes needs no look at every second
 
 
 class Second(Struct, frozen=True):
@@ -45,9 +44,8 @@ def replay(sizing: Sizing, seconds: Sequence[Second]) -> Replay:
     if not seconds:
         return found
     run = _Run(sizing, seconds[0].capacity)
-    for index, second in enumerate(seconds):
-        if not (isinstance(sizing.policy, BySchedule) and index % SCHEDULE_EVERY):
-            found.decisions.extend((second.at, decision) for decision in run.pass_through(second))
+    for second in seconds:
+        found.decisions.extend((second.at, decision) for decision in run.pass_through(second))
         found.sizes.append(run.size)
     return found
 
@@ -57,12 +55,13 @@ class _Run:
 
     def __init__(self, sizing: Sizing, size: int) -> None:
         self._sizer = Sizer(structs.replace(sizing, dry_run=False))
+        self._hears = isinstance(sizing.policy, Adaptive)
         self._waiting_since: int | None = None
         self.size = size
 
     def pass_through(self, second: Second) -> Iterator[Decision]:
         """One second: what callers report, then the look at its end."""
-        for completion in self._completions(second):
+        for completion in self._completions(second) if self._hears else ():
             yield from self._taken(self._sizer.completed(completion))
         yield from self._taken(self._sizer.look(self._sample(second)))
 

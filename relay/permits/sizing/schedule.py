@@ -49,9 +49,9 @@ class SchedulePolicy:
     def __init__(self, settings: BySchedule) -> None:
         self._zone = _zone(settings.timezone)
         self._ramp = timedelta(seconds=settings.ramp_s)
-        self._week = sorted(
-            (DAYS.index(day), entry.at, entry.capacity) for entry in settings.entries for day in entry.days
-        )
+        self._week: list[list[tuple[str, int]]] = [
+            sorted((entry.at, entry.capacity) for entry in settings.entries if day in entry.days) for day in DAYS
+        ]
 
     def look(self, sample: Sample) -> Proposal | None:
         """The size of this moment."""
@@ -74,17 +74,16 @@ class SchedulePolicy:
 
     def _entry_at(self, now: datetime) -> tuple[datetime, int, int]:
         """When the present entry began, its size, and the size of the one before."""
-        moments = []
+        moments: list[tuple[datetime, int]] = []
         for back in range(9):  # a week and a day: one entry a week has its last beginning at most that long ago
             day = (now - timedelta(days=back)).date()
-            for index, at, capacity in reversed(self._week):
-                if index == day.weekday():
-                    began = _local(datetime.fromisoformat(f"{day}T{at}:00"), self._zone)
-                    if began <= now:
-                        moments.append((began, capacity))
-        began, capacity = moments[0]
-        former = moments[1][1] if len(moments) > 1 else self._week[-1][2]
-        return began, capacity, former
+            for at, capacity in reversed(self._week[day.weekday()]):
+                began = _local(datetime.fromisoformat(f"{day}T{at}:00"), self._zone)
+                if began <= now:
+                    moments.append((began, capacity))
+                if len(moments) == 2:
+                    return (*moments[0], moments[1][1])
+        return (*moments[0], moments[0][1])  # it is the week's only entry
 
 
 def _local(naive: datetime, zone: ZoneInfo) -> datetime:
