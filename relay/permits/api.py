@@ -25,9 +25,9 @@ from relay.http import (
     endpoint,
     headers_of,
     invalid,
-    json_start,
     method_not_allowed,
     read_body,
+    send_json,
 )
 from relay.permits.engine.base import SECOND, Ask, CallerGone, Engine, PoolConfig, Refused
 from relay.permits.problems import problem_of
@@ -114,10 +114,9 @@ class PermitsApi:
         self._count = count
         self._permit = keyring.permit
         self.acts: dict[str, Handler] = {}  # what else can be done to a lease, by the end of its path
-        self._acquire_endpoint: Handler = self._acquire
+        self._rank = engine.rank
         self._lease_endpoint = endpoint("GET", self._lease)
         self._renew_endpoint = endpoint("POST", self._renew)
-        self._release_endpoint: Handler = self._release
 
     def handler(self, path: str) -> Handler | None:
         """The handler of a path, None if it is not the data plane's."""
@@ -125,11 +124,11 @@ class PermitsApi:
         if depth == _ACTION_DEPTH:
             if path.startswith(_LEASES):
                 if path.endswith(_RELEASE_END):
-                    return self._release_endpoint
+                    return self._release
                 if path.endswith(_RENEW_END):
                     return self._renew_endpoint
                 return self.acts.get(path[path.rindex("/") :])
-            return self._acquire_endpoint if path.startswith(_POOLS) and path.endswith(_ACQUIRE_END) else None
+            return self._acquire if path.endswith(_ACQUIRE_END) and path.startswith(_POOLS) else None
         named = depth == _ACTION_DEPTH - 1 and path.startswith(_LEASES) and len(path) > len(_LEASES)
         return self._lease_endpoint if named else None
 
@@ -164,8 +163,7 @@ class PermitsApi:
         finally:
             connection.close()
         try:
-            await send(json_start(201 if granted else 200, answer))
-            await send({"type": "http.response.body", "body": answer})
+            await send_json(201 if granted else 200, answer, receive, send)
         except BaseException as error:
             engine.undelivered(lease)
             if not isinstance(error, LOST):
@@ -180,10 +178,13 @@ class PermitsApi:
         """Fills in the pool's defaults. Raises 400 that names the field."""
         if body.metadata:
             _check_metadata(body.metadata)
+        priority = pool.default_priority if body.priority is UNSET else body.priority
+        if pool.shares or self._rank(priority) is None:
+            priority = self._priority(pool, tenant, body.priority)
         return Ask(
             tenant,
             body.permits,
-            self._priority(pool, tenant, body.priority),
+            priority,
             pool.default_timeout_us
             if body.timeout_s is UNSET
             else _micros("timeout_s", body.timeout_s, pool.max_timeout_us),
@@ -214,6 +215,7 @@ class PermitsApi:
         return structs.replace(ask, tokens=tokens)
 
     def _priority(self, pool: PoolConfig, tenant: str, asked: str | UnsetType) -> str:
+        """The class of an acquire, within the tenant's share. Raises 400."""
         share = pool.shares.get(tenant)
         most = share.max_priority if share is not None else None
         priority = pool.default_priority if asked is UNSET else asked
@@ -275,8 +277,7 @@ class PermitsApi:
         else:
             answer = encode_json(ReleaseAnswer(False, reason=_LATE[released.reason]))
         try:
-            await send(json_start(200, answer))
-            await send({"type": "http.response.body", "body": answer})
+            await send_json(200, answer, receive, send)
         except LOST:
             log.debug("A release's caller was gone")
 

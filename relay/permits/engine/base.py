@@ -80,7 +80,7 @@ class Ask(Struct, frozen=True, array_like=True, gc=False):
         )
 
 
-class Lease(Struct, array_like=True, tag=1, eq=False):
+class Lease(Struct, array_like=True, tag=1, eq=False, gc=False):
     """Permits held by one caller. Written by the engine only; `acquired_us` and `expires_us` are engine time.
 
     It goes to the journal as it is, hence the tag and the fixed order.
@@ -140,7 +140,7 @@ class CallerGone(Exception):
     """The caller left while its acquire was under way: there is nobody to answer."""
 
 
-class Released(Struct, frozen=True):
+class Released(Struct, frozen=True, gc=False):
     """What a release found. `reason` is None if this call released the lease."""
 
     held_us: int = 0
@@ -148,7 +148,7 @@ class Released(Struct, frozen=True):
     pool: str = ""
 
 
-class LeaseAnswer(Struct, frozen=True):
+class LeaseAnswer(Struct, frozen=True, gc=False):
     """A lease as every answer and list shows it: times are RFC 3339 UTC, durations seconds."""
 
     lease_id: str

@@ -84,30 +84,32 @@ class Courier:
     def _carry_events(self, slot: Slot) -> bool:
         """True if a waiter was granted."""
         handed_over = False
-        for event in slot.core.take_events():
+        events, slot.core.events = slot.core.events, []
+        for event in events:
             if isinstance(event, Ended):
                 self._lease_ended(slot, event.lease, event.end)
             elif isinstance(event, Granted):
                 handed_over = True
-                self._register(slot, event.lease)
-                self.ledger.hand_over(event.lease, event.waiter.owner)
+                lease = event.lease
+                self.leases[lease.lease_id] = slot
+                lease.acquired_at_us = lease.acquired_us + self._wall.offset_us
+                self.ledger.hand_over(lease, event.waiter.owner)
             else:
                 self._waiter_left(slot, event)
         return handed_over
 
     def record_grant(self, slot: Slot, lease: Lease) -> Turn:
-        """A grant goes to the journal; its call awaits the turn."""
-        self._register(slot, lease)
-        return self.ledger.write(lease)
+        """A grant at once goes to the journal; its call awaits the turn."""
+        self.leases[lease.lease_id] = slot
+        lease.acquired_at_us = lease.acquired_us + self._wall.offset_us
+        turn = self.ledger.write(lease)
+        self.carry(slot)
+        return turn
 
     def _live(self, lease_id: str) -> Holding | None:
         slot = self.leases.get(lease_id)
         lease = None if slot is None else slot.core.leases.get(lease_id)
         return None if slot is None or lease is None else (slot.core, lease)
-
-    def _register(self, slot: Slot, lease: Lease) -> None:
-        self.leases[lease.lease_id] = slot
-        lease.acquired_at_us = lease.acquired_us + self._wall.offset_us
 
     def _lease_ended(self, slot: Slot, lease: Lease, end: End) -> None:
         del self.leases[lease.lease_id]

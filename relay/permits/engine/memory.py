@@ -28,7 +28,6 @@ from relay.permits.engine.base import (
 from relay.permits.engine.clock import EngineClock
 from relay.permits.engine.core import PoolCore
 from relay.permits.engine.courier import Courier, Slot
-from relay.permits.engine.events import Existing
 from relay.permits.engine.holdings import lease_not_found
 from relay.permits.engine.joint_calls import JointCalls
 from relay.permits.engine.journal import Changed, Journal, Renewal
@@ -128,11 +127,11 @@ class MemoryEngine:
     # Acquire
 
     async def acquire(self, pool: str, ask: Ask, caller: Caller) -> tuple[Lease, bool]:
-        slot = self._slot(pool)
-        core, courier = slot.core, self._courier
+        courier = self._courier
+        slot = courier.slots.get(pool) or self._slot(pool)
         if self._stopping or not courier.ledger.up:
             raise self._turn_away(slot, ask)
-        now = self.now()
+        core, now = slot.core, self.now()
         try:
             got = core.acquire(ask, now) if ask.parent is None else courier.nesting.acquire(core, ask, now)
         except Refused as refused:
@@ -142,26 +141,25 @@ class MemoryEngine:
             raise
         if not core.repeated:
             slot.meter.arrived(now)
+        if isinstance(got, Lease):
+            turn = courier.record_grant(slot, got)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                self.undelivered(got)
+                raise
+            if turn.refused:
+                raise unavailable()
+            return self._checked(got, caller), True
         if isinstance(got, Waiter):
             future = self._own(got)
             courier.carry(slot)
             return await self._wait(slot, got, future, caller), True
-        if isinstance(got, Existing):
-            courier.carry(slot)
-            await courier.ledger.turn()  # the first answer may still be on its way to the journal
-            if got.lease.lease_id not in courier.leases:
-                raise unavailable()
-            return self._checked(got.lease, caller), False
-        turn = courier.record_grant(slot, got)
         courier.carry(slot)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            self.undelivered(got)
-            raise
-        if turn.refused:
+        await courier.ledger.turn()  # the first answer may still be on its way to the journal
+        if got.lease.lease_id not in courier.leases:
             raise unavailable()
-        return self._checked(got, caller), True
+        return self._checked(got.lease, caller), False
 
     async def acquire_several(self, wanted: Sequence[tuple[str, Ask]], caller: Caller) -> tuple[list[Lease], bool]:
         slots = [(self._slot(pool), ask) for pool, ask in wanted]
