@@ -309,12 +309,12 @@ class Connection:
 
     def gone(self) -> bool:
         """Whether the caller has left, without waiting."""
-        if self._watch is not None:
-            return self._watch.done()
         cycle = self._cycle
         if cycle is not None:
             # the flag is set a turn of the loop after the transport has begun to close
             return cycle.disconnected or cycle.transport.is_closing()
+        if self._watch is not None:
+            return self._watch.done()
         step = self._receive().__await__()
         try:
             step.send(None)
@@ -326,6 +326,13 @@ class Connection:
     def dropped(self) -> bool:
         """After the answer: whether the connection was lost before all of it was taken. Only uvicorn tells."""
         return self._cycle is not None and self._cycle.disconnected
+
+    def answer_json(self, status: int, body: bytes) -> bool:
+        """Answers at once if uvicorn lets us; False: the ordinary way is to be taken."""
+        try:
+            return self._cycle is not None and not self.gone() and answer_json(self._cycle, status, body)
+        except LOST:
+            return False
 
     def watch(self) -> asyncio.Task[None]:
         """A task that is done when the caller has left. End it with `close`."""

@@ -29,7 +29,7 @@ from relay.http import (
     read_body,
     send_json,
 )
-from relay.permits.engine.base import SECOND, Ask, CallerGone, Engine, PoolConfig, Refused
+from relay.permits.engine.base import SECOND, Ask, CallerGone, Engine, Lease, PoolConfig, Refused
 from relay.permits.problems import problem_of
 from relay.permits.sizing.base import Outcome
 from relay.tenants.keyring import KeyRing
@@ -99,6 +99,25 @@ _RELEASED_ID = slice(len(_LEASES), -len(_RELEASE_END))
 _ACTION_DEPTH = 5  # slashes in /api/v1/leases/{id}/release and its like
 
 
+class AcquireConnection(Connection):
+    """The connection of an acquire, on which its lease may be answered from within the release that made room for it."""
+
+    __slots__ = ("_engine", "answered")
+
+    def __init__(self, receive: Receive, engine: Engine) -> None:
+        super().__init__(receive)
+        self._engine = engine
+        self.answered = False
+
+    def hand(self, lease: Lease) -> bool:
+        """Answers at once; False if that cannot be, and the call itself has to."""
+        if not self.answer_json(201, encode_json(self._engine.view(lease))):
+            return False
+        self.answered = True
+        self._engine.delivered(lease)
+        return True
+
+
 class PermitsApi:
     """The handlers, and which path is whose. `completed` hears of every release: pool, outcome, µs held.
 
@@ -134,7 +153,7 @@ class PermitsApi:
 
     async def _acquire(self, scope: Scope, receive: Receive, send: Send) -> None:
         """An acquire from its head to its answer. One coroutine: each one more costs every request 0.2 µs."""
-        connection = Connection(receive)
+        connection = AcquireConnection(receive, self._engine)
         try:
             if scope["method"] != "POST":
                 raise method_not_allowed("POST")
@@ -153,7 +172,9 @@ class PermitsApi:
             except Problem:
                 engine.malformed(name, tenant)
                 raise
-            lease, granted = await engine.acquire(name, ask, connection)
+            lease, granted = await engine.acquire(name, ask, connection, connection.hand)
+            if connection.answered:
+                return
             answer = encode_json(engine.view(lease))
         except CallerGone:
             return

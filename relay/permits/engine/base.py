@@ -6,7 +6,7 @@ Inside the engine, time is whole microseconds (`*_us`) on the engine's own monot
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from msgspec import UNSET, Struct, UnsetType, structs
@@ -227,8 +227,14 @@ class Engine(Protocol):
     def malformed(self, pool: str, tenant: str) -> None:
         """Counts an acquire whose body was not valid."""
 
-    async def acquire(self, pool: str, ask: Ask, caller: Caller) -> tuple[Lease, bool]:
-        """A lease, durable, and whether this call granted it (else it existed). Raises Refused, CallerGone."""
+    async def acquire(
+        self, pool: str, ask: Ask, caller: Caller, hand: Callable[[Lease], bool] | None = None
+    ) -> tuple[Lease, bool]:
+        """A lease, durable, and whether this call granted it (else it existed). Raises Refused, CallerGone.
+
+        `hand` is called with the lease of an acquire that waited, as soon as it is durable: it may answer, and tell of
+        it with `delivered`. It gives True if it did, and must not raise.
+        """
 
     async def acquire_several(self, wanted: Sequence[tuple[str, Ask]], caller: Caller) -> tuple[list[Lease], bool]:
         """The same over several pools, all or nothing. They differ; tenant, timeout and key are the same in all."""

@@ -58,13 +58,12 @@ class Courier:
     def carry(self, slot: Slot) -> None:
         """After an operation on a pool: carries its events, sets its timer."""
         core = slot.core
-        handed_over = self._carry_events(slot) if core.events else False
+        if core.events and self._carry_events(slot):
+            self.ledger.flush()  # to a waiter each turn of the loop counts
         due = core.next_due()
         if due < slot.due:
             self._set_timer(slot, due)
-        if self.several.touched:
-            handed_over = self._carry_touched() or handed_over
-        if handed_over:  # to its waiter each turn of the loop counts
+        if self.several.touched and self._carry_touched():
             self.ledger.flush()
 
     def _carry_touched(self) -> bool:
@@ -100,11 +99,15 @@ class Courier:
 
     def record_grant(self, slot: Slot, lease: Lease) -> Turn:
         """A grant at once goes to the journal; its call awaits the turn."""
-        self.leases[lease.lease_id] = slot
-        lease.acquired_at_us = lease.acquired_us + self._wall.offset_us
-        turn = self.ledger.write(lease)
+        turn = self.record(slot, lease)
         self.carry(slot)
         return turn
+
+    def record(self, slot: Slot, lease: Lease) -> Turn:
+        """The same without what the grant did to others."""
+        self.leases[lease.lease_id] = slot
+        lease.acquired_at_us = lease.acquired_us + self._wall.offset_us
+        return self.ledger.write(lease)
 
     def _live(self, lease_id: str) -> Holding | None:
         slot = self.leases.get(lease_id)

@@ -20,6 +20,24 @@ log = logging.getLogger("relay.journal")
 SEGMENT_BYTES = 64 * 1024 * 1024  # a larger one is followed by a snapshot
 
 
+class WaitingCall(asyncio.Future[Lease]):
+    """The call that a waiter's lease will go to. `hand` may answer it at once, before the call itself goes on.
+
+    That is a turn of the loop sooner, and ahead of the answer to the release that made room.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, hand: Callable[[Lease], bool] | None) -> None:
+        super().__init__(loop=loop)
+        self._hand = hand
+        self.answered = False
+
+    def give(self, lease: Lease) -> None:
+        """Here is the lease."""
+        if self._hand is not None:
+            self.answered = self._hand(lease)
+        self.set_result(lease)
+
+
 _ONE_STEP = (None,)
 
 
@@ -36,7 +54,7 @@ class Turn:
     def __init__(self, *, synced: bool = False) -> None:
         self.synced = synced
         self.records: list[Record] = []
-        self.handed_over: list[tuple[Lease, asyncio.Future[Lease]]] = []  # grants to waiters
+        self.handed_over: list[tuple[Lease, WaitingCall]] = []  # grants to waiters
         self.futures: list[asyncio.Future[None]] = []  # who waits for a sync
         self.over = False
         self.refused = False
@@ -44,7 +62,9 @@ class Turn:
     def __await__(self) -> Generator[Any, None, None]:
         if self.synced:
             return self._until_over()
-        return iter(() if self.over else _ONE_STEP)  # type: ignore[return-value]  # any iterator will do
+        # after a hand-over too: who waited is answered first
+        steps = _ONE_STEP if self.handed_over or not self.over else ()
+        return iter(steps)  # type: ignore[return-value]  # any iterator will do
 
     def _until_over(self) -> Generator[Any, None, None]:
         while not self.over:
@@ -110,14 +130,14 @@ class Ledger:
         turn.records.append(record)
         return turn
 
-    def hand_over(self, lease: Lease, future: asyncio.Future[Lease]) -> None:
-        """Writes a grant and then resolves the future of the call that waited for it."""
+    def hand_over(self, lease: Lease, call: WaitingCall) -> None:
+        """Writes a grant and then gives it to the call that waited for it."""
         if self._recording:
-            self.write(lease).handed_over.append((lease, future))
+            self.write(lease).handed_over.append((lease, call))
         else:
             lost = Turn()
             lost.records.append(lease)
-            lost.handed_over.append((lease, future))
+            lost.handed_over.append((lease, call))
             self._loop.call_soon(self._refuse, [lost])
 
     def turn(self) -> Turn:
@@ -215,9 +235,9 @@ class Ledger:
         granted = [record for turn in turns for record in turn.records if isinstance(record, Lease)]
         self._went_down(granted)
         for turn in turns:
-            for _, future in turn.handed_over:
-                if not future.done():
-                    future.set_exception(unavailable())
+            for _, call in turn.handed_over:
+                if not call.done():
+                    call.set_exception(unavailable())
             turn.handed_over = []
             self._let_go(turn)
 
@@ -225,11 +245,11 @@ class Ledger:
         """A turn is over: its answers may go out."""
         turn.over = True
         if turn.handed_over:
-            for lease, future in turn.handed_over:
-                if future.done():  # its call was cancelled
+            for lease, call in turn.handed_over:
+                if call.done():  # it was cancelled
                     self._undeliverable(lease)
                 else:
-                    future.set_result(lease)
+                    call.give(lease)
         for waiting in turn.futures:
             if not waiting.done():
                 waiting.set_result(None)
