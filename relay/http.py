@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from relay.uvicorn_cycle import answer_json, cycle_of, take_body
+from relay.uvicorn_cycle import answer_json, cycle_of, is_lost, take_body
 
 log = logging.getLogger("relay.http")
 
@@ -309,10 +309,8 @@ class Connection:
 
     def gone(self) -> bool:
         """Whether the caller has left, without waiting."""
-        cycle = self._cycle
-        if cycle is not None:
-            # the flag is set a turn of the loop after the transport has begun to close
-            return cycle.disconnected or cycle.transport.is_closing()
+        if self._cycle is not None:
+            return is_lost(self._cycle)
         if self._watch is not None:
             return self._watch.done()
         step = self._receive().__await__()

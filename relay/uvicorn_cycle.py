@@ -2,7 +2,7 @@
 
 Each function has the ordinary ASGI way beside it, in `http.py`, for other servers and for what is out of the ordinary.
 This is the only module that touches uvicorn's request object; `tests/http/test_cycle.py` holds it against uvicorn's own
-answers. Measured: 2.4 of 15 µs a request without the network.
+answers. Measured: 2 of 15.7 µs a request without the network.
 """
 
 from __future__ import annotations
@@ -24,6 +24,17 @@ def cycle_of(receive: Callable[..., Any]) -> RequestResponseCycle | None:
     """uvicorn's object of this request, None under another server."""
     cycle = getattr(receive, "__self__", None)
     return cycle if type(cycle) is RequestResponseCycle else None
+
+
+def is_lost(cycle: RequestResponseCycle) -> bool:
+    """Whether the connection has been lost, a turn of the loop before uvicorn marks it.
+
+    The mark is set here as well: of several requests in a row uvicorn marks the newest only, and would complain of the
+    others that they were not answered.
+    """
+    if cycle.transport.is_closing():
+        cycle.disconnected = True
+    return cycle.disconnected
 
 
 def take_body(cycle: RequestResponseCycle) -> bytes | None:

@@ -15,8 +15,8 @@ CHUNK = 4000
 class EndedLeases:
     """The last 100,000 ends, for 24 hours at most.
 
-    In chunks, the oldest of which goes as a whole: a table of all of them would be too large for the processor's caches,
-    where each end puts one in and takes one out (measured: 0.5 µs a release).
+    In chunks, the oldest of which goes as a whole: one ordered table, from which each end that comes in pushes one out, is
+    too large for the processor's caches (0.68 µs an end, 0.23 so).
     """
 
     __slots__ = ("_chunks", "_newest")

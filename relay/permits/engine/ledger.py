@@ -38,21 +38,18 @@ class WaitingCall(asyncio.Future[Lease]):
         self.set_result(lease)
 
 
-_ONE_STEP = (None,)
-
-
 class Turn:
     """What one turn of the event loop writes, as one frame. Awaited, it is over: written (and synced where that is asked
     for), or `refused` by the disk.
 
     A bare `yield` instead of a future: the flush was scheduled before the task's next step, so it comes first. That saves
-    each request a future and a turn of the loop (measured: 2.2 of 20.6 µs).
+    each request a future, and a turn of the loop (0.5 of 19.7 µs without the network). Where it does not come first, as
+    with syncs, futures do it.
     """
 
-    __slots__ = ("futures", "handed_over", "over", "records", "refused", "synced")
+    __slots__ = ("futures", "handed_over", "over", "records", "refused")
 
-    def __init__(self, *, synced: bool = False) -> None:
-        self.synced = synced
+    def __init__(self) -> None:
         self.records: list[Record] = []
         self.handed_over: list[tuple[Lease, WaitingCall]] = []  # grants to waiters
         self.futures: list[asyncio.Future[None]] = []  # who waits for a sync
@@ -60,13 +57,8 @@ class Turn:
         self.refused = False
 
     def __await__(self) -> Generator[Any, None, None]:
-        if self.synced:
-            return self._until_over()
-        # after a hand-over too: who waited is answered first
-        steps = _ONE_STEP if self.handed_over or not self.over else ()
-        return iter(steps)  # type: ignore[return-value]  # any iterator will do
-
-    def _until_over(self) -> Generator[Any, None, None]:
+        if not self.over or self.handed_over:  # after a hand-over, who waited is answered first
+            yield
         while not self.over:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.futures.append(future)
@@ -125,7 +117,7 @@ class Ledger:
             return self._last
         turn = self._turn
         if turn is None:
-            turn = self._turn = Turn(synced=self.always)
+            turn = self._turn = Turn()
             self._loop.call_soon(self.flush)
         turn.records.append(record)
         return turn
