@@ -54,7 +54,7 @@ class Application:
         kind = scope["type"]
         if kind == "http":
             path = scope["path"]
-            handler = self._routes.get(path) or self._handler(path) or _django
+            handler = self._handler(path) or self._routes.get(path) or _django
             return handler(scope, receive, send)
         if kind == "lifespan":
             return self._lifespan(receive, send)

@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
+from relay.uvicorn_cycle import answer_json, cycle_of, is_lost, take_body
+
 log = logging.getLogger("relay.http")
 
 Scope = dict[str, Any]
@@ -128,10 +130,14 @@ async def answer_problem(send: Send, problem: Problem) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def json_start(status: int, body: bytes) -> dict[str, Any]:
-    """The message that begins an answer with this JSON body."""
+async def send_json(status: int, body: bytes, receive: Receive, send: Send) -> None:
+    """Sends an answer with a JSON body. May raise what `LOST` names."""
+    cycle = cycle_of(receive)
+    if cycle is not None and answer_json(cycle, status, body):
+        return
     headers = [(b"content-length", b"%d" % len(body)), JSON_HEADERS]
-    return {"type": "http.response.start", "status": status, "headers": headers}
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 class Reply(Struct, frozen=True):
@@ -157,10 +163,8 @@ def endpoint(method: str, respond: Respond) -> Handler:
             return
         if reply is None:
             return
-        body = reply.body
         try:
-            await send(json_start(reply.status, body))
-            await send({"type": "http.response.body", "body": body})
+            await send_json(reply.status, reply.body, receive, send)
         except LOST:
             log.debug("%s %s: the caller was gone", scope["method"], scope["path"])
 
@@ -196,12 +200,10 @@ def headers_of(scope: Scope) -> dict[bytes, bytes]:
 
 async def read_body(headers: dict[bytes, bytes], receive: Receive, limit: int = BODY_LIMIT) -> bytes:
     """The whole body. Raises 413 before it is in memory, 415 if it is not said to be JSON."""
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise cut_off()
-    body: bytes = message.get("body", b"")
-    if message.get("more_body", False):
-        body = await _read_rest(body, headers, receive, limit)
+    cycle = cycle_of(receive)
+    body = None if cycle is None else take_body(cycle)
+    if body is None:
+        body = await _receive_body(headers, receive, limit)
     if body:
         if len(body) > limit:
             raise body_too_large(limit)
@@ -211,7 +213,13 @@ async def read_body(headers: dict[bytes, bytes], receive: Receive, limit: int = 
     return body
 
 
-async def _read_rest(body: bytes, headers: dict[bytes, bytes], receive: Receive, limit: int) -> bytes:
+async def _receive_body(headers: dict[bytes, bytes], receive: Receive, limit: int) -> bytes:
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise cut_off()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body", False):
+        return body
     declared = headers.get(b"content-length")
     if declared is not None and declared.isdigit() and int(declared) > limit:
         raise body_too_large(limit)
@@ -296,22 +304,15 @@ class Connection:
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
-        self._cycle: Any = getattr(receive, "__self__", None)  # of uvicorn: it has a flag and the transport
+        self._cycle = cycle_of(receive)
         self._watch: asyncio.Task[None] | None = None
 
     def gone(self) -> bool:
         """Whether the caller has left, without waiting."""
+        if self._cycle is not None:
+            return is_lost(self._cycle)
         if self._watch is not None:
             return self._watch.done()
-        cycle = self._cycle
-        try:
-            # the flag is set a turn of the loop after the transport has begun to close
-            return bool(cycle.disconnected or cycle.transport.is_closing())
-        except AttributeError:
-            return self._asked()
-
-    def _asked(self) -> bool:
-        """The same of any other server."""
         step = self._receive().__await__()
         try:
             step.send(None)
@@ -322,7 +323,14 @@ class Connection:
 
     def dropped(self) -> bool:
         """After the answer: whether the connection was lost before all of it was taken. Only uvicorn tells."""
-        return bool(getattr(self._cycle, "disconnected", False))
+        return self._cycle is not None and self._cycle.disconnected
+
+    def answer_json(self, status: int, body: bytes) -> bool:
+        """Answers at once if uvicorn lets us; False: the ordinary way is to be taken."""
+        try:
+            return self._cycle is not None and not self.gone() and answer_json(self._cycle, status, body)
+        except LOST:
+            return False
 
     def watch(self) -> asyncio.Task[None]:
         """A task that is done when the caller has left. End it with `close`."""

@@ -39,6 +39,8 @@ def logging_config(style: str, level: str) -> dict[str, Any]:
             "relay": {"level": level},
             "dashboard": {"level": level},
             "uvicorn": {"level": "WARNING" if level == "INFO" else level},
+            # named, or this configuration would let it propagate again: then uvicorn prepares a line for each request
+            "uvicorn.access": {"handlers": [], "propagate": False},
             # its own handlers would mail or print in another shape; 4xx are the callers' affair
             "django": {"handlers": [], "propagate": True},
             "django.request": {"level": "ERROR"},

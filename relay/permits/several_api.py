@@ -19,9 +19,9 @@ from relay.http import (
     encode_json,
     headers_of,
     invalid,
-    json_start,
     method_not_allowed,
     read_body,
+    send_json,
 )
 from relay.permits.api import AcquireBody, Duration, Lasting, PermitsApi, Tokens
 from relay.permits.engine.base import Ask, CallerGone, Engine, LeaseAnswer, Refused
@@ -98,8 +98,7 @@ class SeveralApi:
             connection.close()
         arrived = False
         try:
-            await send(json_start(201 if granted else 200, answer))
-            await send({"type": "http.response.body", "body": answer})
+            await send_json(201 if granted else 200, answer, receive, send)
             arrived = not connection.dropped()
         except LOST:
             pass

@@ -88,8 +88,10 @@ class PoolMeter:
         if outcome == "granted":
             recent.counts[_WAITED_US] += waited_us
         histogram = self.waits.get((priority, outcome))
-        if histogram is not None or outcome in TIMED_OUTCOMES:
-            (histogram or self.wait(priority, outcome)).observe(waited_us)
+        if histogram is not None:
+            histogram.observe(waited_us)
+        elif outcome in TIMED_OUTCOMES:
+            self.wait(priority, outcome).observe(waited_us)
 
     def wait(self, priority: str, outcome: Outcome) -> Histogram:
         """The waits of one priority class that ended so."""

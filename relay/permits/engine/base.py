@@ -6,7 +6,7 @@ Inside the engine, time is whole microseconds (`*_us`) on the engine's own monot
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from msgspec import UNSET, Struct, UnsetType, structs
@@ -80,7 +80,7 @@ class Ask(Struct, frozen=True, array_like=True, gc=False):
         )
 
 
-class Lease(Struct, array_like=True, tag=1, eq=False):
+class Lease(Struct, array_like=True, tag=1, eq=False, gc=False):
     """Permits held by one caller. Written by the engine only; `acquired_us` and `expires_us` are engine time.
 
     It goes to the journal as it is, hence the tag and the fixed order.
@@ -141,7 +141,7 @@ class CallerGone(Exception):
     """The caller left while its acquire was under way: there is nobody to answer."""
 
 
-class Released(Struct, frozen=True):
+class Released(Struct, frozen=True, gc=False):
     """What a release found. `reason` is None if this call released the lease."""
 
     held_us: int = 0
@@ -149,7 +149,7 @@ class Released(Struct, frozen=True):
     pool: str = ""
 
 
-class LeaseAnswer(Struct, frozen=True):
+class LeaseAnswer(Struct, frozen=True, gc=False):
     """A lease as every answer and list shows it: times are RFC 3339 UTC, durations seconds."""
 
     lease_id: str
@@ -229,8 +229,14 @@ class Engine(Protocol):
     def malformed(self, pool: str, tenant: str) -> None:
         """Counts an acquire whose body was not valid."""
 
-    async def acquire(self, pool: str, ask: Ask, caller: Caller) -> tuple[Lease, bool]:
-        """A lease, durable, and whether this call granted it (else it existed). Raises Refused, CallerGone."""
+    async def acquire(
+        self, pool: str, ask: Ask, caller: Caller, hand: Callable[[Lease], bool] | None = None
+    ) -> tuple[Lease, bool]:
+        """A lease, durable, and whether this call granted it (else it existed). Raises Refused, CallerGone.
+
+        `hand` is called with the lease of an acquire that waited, as soon as it is durable: it may answer, and tell of
+        it with `delivered`. It gives True if it did, and must not raise.
+        """
 
     async def acquire_several(self, wanted: Sequence[tuple[str, Ask]], caller: Caller) -> tuple[list[Lease], bool]:
         """The same over several pools, all or nothing. They differ; tenant, timeout and key are the same in all."""

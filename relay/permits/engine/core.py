@@ -106,7 +106,8 @@ class PoolCore:
         """When something will happen by itself, at the earliest; NEVER if nothing will."""
         due = self._held.dues.soonest
         if not self._queue.waiters:
-            self._culls.clear()
+            if self._culls:
+                self._culls.clear()
             return due
         if self._culls:
             return self._now
@@ -131,7 +132,10 @@ class PoolCore:
 
     def acquire(self, ask: Ask, now: int) -> Lease | Waiter | Existing:
         """A lease granted by this call, a waiter (new or taken over), or the lease that the key has. Raises Refused."""
-        self.advance(now)
+        if self._queue.waiters or now >= self._held.dues.soonest or now < self._now:
+            self.advance(now)
+        else:
+            self._now = now
         self.repeated = False
         if ask.key is not None:
             found = self._keys.get((ask.tenant, ask.key))
@@ -458,7 +462,10 @@ class PoolCore:
 
     def release(self, lease_id: str, tenant: str, now: int, tokens: int | None = None) -> Released:
         """Ends a lease, or tells how it ended before (rule 17). `tokens`: what it used in truth. Raises `lease-not-found`."""
-        self.advance(now)
+        if self._queue.waiters or now >= self._held.dues.soonest or now < self._now:
+            self.advance(now)
+        else:
+            self._now = now
         lease = self._held.leases.get(lease_id)
         if lease is None or lease.ask.tenant != tenant:
             try:

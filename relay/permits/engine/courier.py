@@ -58,13 +58,12 @@ class Courier:
     def carry(self, slot: Slot) -> None:
         """After an operation on a pool: carries its events, sets its timer."""
         core = slot.core
-        handed_over = self._carry_events(slot) if core.events else False
+        if core.events and self._carry_events(slot):
+            self.ledger.flush()  # to a waiter each turn of the loop counts
         due = core.next_due()
         if due < slot.due:
             self._set_timer(slot, due)
-        if self.several.touched:
-            handed_over = self._carry_touched() or handed_over
-        if handed_over:  # to its waiter each turn of the loop counts
+        if self.several.touched and self._carry_touched():
             self.ledger.flush()
 
     def _carry_touched(self) -> bool:
@@ -84,33 +83,39 @@ class Courier:
     def _carry_events(self, slot: Slot) -> bool:
         """True if a waiter was granted."""
         handed_over = False
-        for event in slot.core.take_events():
+        events, slot.core.events = slot.core.events, []
+        for event in events:
             if isinstance(event, Ended):
                 self._lease_ended(slot, event.lease, event.end)
             elif isinstance(event, Granted):
                 handed_over = True
-                if event.waiter.lease is None:
-                    self._register(slot, event.lease)
-                    self.ledger.hand_over(event.lease, event.waiter.owner)
-                else:
-                    self.ledger.hand_over(event.lease, event.waiter.owner, Changed.of(event.lease))
+                lease, waiter = event.lease, event.waiter
+                if waiter.lease is None:
+                    self.leases[lease.lease_id] = slot
+                    lease.acquired_at_us = lease.acquired_us + self._wall.offset_us
+                    self.ledger.hand_over(lease, waiter.owner)
+                else:  # it had it before: it grew, or came back
+                    self.ledger.hand_over(lease, waiter.owner, Changed.of(lease))
             else:
                 self._waiter_left(slot, event)
         return handed_over
 
     def record_grant(self, slot: Slot, lease: Lease) -> Turn:
-        """A grant goes to the journal; its call awaits the turn."""
-        self._register(slot, lease)
+        """A grant at once goes to the journal; its call awaits the turn."""
+        turn = self.record(slot, lease)
+        self.carry(slot)
+        return turn
+
+    def record(self, slot: Slot, lease: Lease) -> Turn:
+        """The same without what the grant did to others."""
+        self.leases[lease.lease_id] = slot
+        lease.acquired_at_us = lease.acquired_us + self._wall.offset_us
         return self.ledger.write(lease)
 
     def _live(self, lease_id: str) -> Holding | None:
         slot = self.leases.get(lease_id)
         lease = None if slot is None else slot.core.leases.get(lease_id)
         return None if slot is None or lease is None else (slot.core, lease)
-
-    def _register(self, slot: Slot, lease: Lease) -> None:
-        self.leases[lease.lease_id] = slot
-        lease.acquired_at_us = lease.acquired_us + self._wall.offset_us
 
     def _lease_ended(self, slot: Slot, lease: Lease, end: End) -> None:
         del self.leases[lease.lease_id]

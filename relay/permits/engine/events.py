@@ -47,7 +47,7 @@ class Left(Struct, frozen=True):
     by_rate: bool = False
 
 
-class Ended(Struct, frozen=True):
+class Ended(Struct, frozen=True, gc=False):
     """A lease ended, by whomever."""
 
     lease: Lease

@@ -54,7 +54,7 @@ class JointCalls:
             courier.carry(first)
             return await self._wait(got, futures, caller), True
         self._arrived(wanted, now)
-        turns = [courier.record_grant(slot, lease) for (slot, _), lease in zip(wanted, got, strict=True)]
+        turns = [courier.record(slot, lease) for (slot, _), lease in zip(wanted, got, strict=True)]
         courier.carry(first)
         try:
             await turns[-1]

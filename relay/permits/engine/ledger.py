@@ -20,25 +20,44 @@ log = logging.getLogger("relay.journal")
 SEGMENT_BYTES = 64 * 1024 * 1024  # a larger one is followed by a snapshot
 
 
+class WaitingCall(asyncio.Future[Lease]):
+    """The call that a waiter's lease will go to. `hand` may answer it at once, before the call itself goes on.
+
+    That is a turn of the loop sooner, and ahead of the answer to the release that made room.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, hand: Callable[[Lease], bool] | None) -> None:
+        super().__init__(loop=loop)
+        self._hand = hand
+        self.answered = False
+
+    def give(self, lease: Lease) -> None:
+        """Here is the lease."""
+        if self._hand is not None:
+            self.answered = self._hand(lease)
+        self.set_result(lease)
+
+
 class Turn:
     """What one turn of the event loop writes, as one frame. Awaited, it is over: written (and synced where that is asked
     for), or `refused` by the disk.
 
     A bare `yield` instead of a future: the flush was scheduled before the task's next step, so it comes first. That saves
-    each request a future and a turn of the loop (measured: 2.2 of 20.6 µs).
+    each request a future, and a turn of the loop (0.5 of 19.7 µs without the network). Where it does not come first, as
+    with syncs, futures do it.
     """
 
     __slots__ = ("futures", "handed_over", "over", "records", "refused")
 
     def __init__(self) -> None:
         self.records: list[Record] = []
-        self.handed_over: list[tuple[Lease, asyncio.Future[Lease]]] = []  # grants to waiters
+        self.handed_over: list[tuple[Lease, WaitingCall]] = []  # grants to waiters
         self.futures: list[asyncio.Future[None]] = []  # who waits for a sync
         self.over = False
         self.refused = False
 
     def __await__(self) -> Generator[Any, None, None]:
-        if not self.over:
+        if not self.over or self.handed_over:  # after a hand-over, who waited is answered first
             yield
         while not self.over:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -103,14 +122,14 @@ class Ledger:
         turn.records.append(record)
         return turn
 
-    def hand_over(self, lease: Lease, future: asyncio.Future[Lease], record: Record | None = None) -> None:
-        """Writes a grant (as this record, if it is not new) and then resolves the future of the call that waited for it."""
+    def hand_over(self, lease: Lease, call: WaitingCall, record: Record | None = None) -> None:
+        """Writes a grant (as this record, if it is not new) and then gives it to the call that waited for it."""
         if self._recording:
-            self.write(record or lease).handed_over.append((lease, future))
+            self.write(record or lease).handed_over.append((lease, call))
         else:
             lost = Turn()
             lost.records.append(record or lease)
-            lost.handed_over.append((lease, future))
+            lost.handed_over.append((lease, call))
             self._loop.call_soon(self._refuse, [lost])
 
     def turn(self) -> Turn:
@@ -208,9 +227,9 @@ class Ledger:
         granted = [record for turn in turns for record in turn.records if isinstance(record, Lease)]
         self._went_down(granted)
         for turn in turns:
-            for _, future in turn.handed_over:
-                if not future.done():
-                    future.set_exception(unavailable())
+            for _, call in turn.handed_over:
+                if not call.done():
+                    call.set_exception(unavailable())
             turn.handed_over = []
             self._let_go(turn)
 
@@ -218,11 +237,11 @@ class Ledger:
         """A turn is over: its answers may go out."""
         turn.over = True
         if turn.handed_over:
-            for lease, future in turn.handed_over:
-                if future.done():  # its call was cancelled
+            for lease, call in turn.handed_over:
+                if call.done():  # it was cancelled
                     self._undeliverable(lease)
                 else:
-                    future.set_result(lease)
+                    call.give(lease)
         for waiting in turn.futures:
             if not waiting.done():
                 waiting.set_result(None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from random import Random
 from typing import Any, Literal
@@ -28,11 +28,10 @@ from relay.permits.engine.base import (
 from relay.permits.engine.clock import EngineClock
 from relay.permits.engine.core import PoolCore
 from relay.permits.engine.courier import Courier, Slot
-from relay.permits.engine.events import Existing
 from relay.permits.engine.holdings import lease_not_found
 from relay.permits.engine.joint_calls import JointCalls
 from relay.permits.engine.journal import Changed, Journal, Renewal
-from relay.permits.engine.ledger import unavailable
+from relay.permits.engine.ledger import WaitingCall, unavailable
 from relay.permits.engine.waiting import Waiter
 from relay.telemetry.meters import Meters
 
@@ -127,12 +126,14 @@ class MemoryEngine:
 
     # Acquire
 
-    async def acquire(self, pool: str, ask: Ask, caller: Caller) -> tuple[Lease, bool]:
-        slot = self._slot(pool)
-        core, courier = slot.core, self._courier
+    async def acquire(
+        self, pool: str, ask: Ask, caller: Caller, hand: Callable[[Lease], bool] | None = None
+    ) -> tuple[Lease, bool]:
+        courier = self._courier
+        slot = courier.slots.get(pool) or self._slot(pool)
         if self._stopping or not courier.ledger.up:
             raise self._turn_away(slot, ask)
-        now = self.now()
+        core, now = slot.core, self.now()
         try:
             got = core.acquire(ask, now) if ask.parent is None else courier.nesting.acquire(core, ask, now)
         except Refused as refused:
@@ -142,26 +143,25 @@ class MemoryEngine:
             raise
         if not core.repeated:
             slot.meter.arrived(now)
+        if isinstance(got, Lease):
+            turn = courier.record_grant(slot, got)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                self.undelivered(got)
+                raise
+            if turn.refused:
+                raise unavailable()
+            return self._checked(got, caller), True
         if isinstance(got, Waiter):
-            future = self._own(got)
+            future = self._own(got, hand)
             courier.carry(slot)
             return await self._wait(slot, got, future, caller), True
-        if isinstance(got, Existing):
-            courier.carry(slot)
-            await courier.ledger.turn()  # the first answer may still be on its way to the journal
-            if got.lease.lease_id not in courier.leases:
-                raise unavailable()
-            return self._checked(got.lease, caller), False
-        turn = courier.record_grant(slot, got)
         courier.carry(slot)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            self.undelivered(got)
-            raise
-        if turn.refused:
+        await courier.ledger.turn()  # the first answer may still be on its way to the journal
+        if got.lease.lease_id not in courier.leases:
             raise unavailable()
-        return self._checked(got, caller), True
+        return self._checked(got.lease, caller), False
 
     async def acquire_several(self, wanted: Sequence[tuple[str, Ask]], caller: Caller) -> tuple[list[Lease], bool]:
         slots = [(self._slot(pool), ask) for pool, ask in wanted]
@@ -177,15 +177,15 @@ class MemoryEngine:
             raise CallerGone
         return lease
 
-    def _own(self, waiter: Waiter) -> asyncio.Future[Lease]:
+    def _own(self, waiter: Waiter, hand: Callable[[Lease], bool] | None = None) -> WaitingCall:
         """Makes this call the one that the waiter's lease will go to (rule 14)."""
         if isinstance(waiter.owner, asyncio.Future) and not waiter.owner.done():
             waiter.owner.set_exception(Refused("superseded", "A repeat with the same Idempotency-Key took over."))
-        future: asyncio.Future[Lease] = self._courier.loop.create_future()
+        future = WaitingCall(self._courier.loop, hand)
         waiter.owner = future
         return future
 
-    async def _wait(self, slot: Slot, waiter: Waiter, future: asyncio.Future[Lease], caller: Caller) -> Lease:
+    async def _wait(self, slot: Slot, waiter: Waiter, future: WaitingCall, caller: Caller) -> Lease:
         def left(_: Any) -> None:
             self._caller_left(slot, waiter, future)
 
@@ -195,13 +195,14 @@ class MemoryEngine:
             lease = await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled() and future.exception() is None:
-                self.undelivered(future.result())
+                if not future.answered:
+                    self.undelivered(future.result())
             else:
                 self._caller_left(slot, waiter, future)
             raise
         finally:
             watch.remove_done_callback(left)
-        return self._checked(lease, caller)
+        return lease if future.answered else self._checked(lease, caller)
 
     def _caller_left(self, slot: Slot, waiter: Waiter, future: asyncio.Future[Lease]) -> None:
         """Rule 11. A grant of this very instant is found undelivered when its answer is due."""

@@ -10,7 +10,7 @@ literals of SAT solvers do: Moskewicz et al., "Chaff", 2001).
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -93,7 +93,7 @@ class Several:
         self._dirty: dict[PoolCore, None] = {}
         self._busy = False
         self._number = 0
-        self._round: deque[Joint] = deque()  # whom the ticks look at, in turn
+        self._waiting: OrderedDict[int, Joint] = OrderedDict()  # by number; in the order in which ticks look at them
 
     # Acquire
 
@@ -136,7 +136,7 @@ class Several:
             core.serve_joint = self.serve
             joint.parts.append((core, parts.enter(core, ask, joint)))
         self._pools[watched].watching[joint.number] = joint
-        self._round.append(joint)
+        self._waiting[joint.number] = joint
         return joint
 
     def _repeat(self, wanted: Wanted) -> Joint | Repeated | None:
@@ -244,7 +244,7 @@ class Several:
         """Granted or gone: gives up what is kept back, and marks its pools."""
         joint.open = False
         self._let_go(joint)
-        del self._pools[joint.watched].watching[joint.number]
+        del self._pools[joint.watched].watching[joint.number], self._waiting[joint.number]
         for core, _ in joint.parts:
             self._pools[core].joints -= 1
             self._dirty[core] = self.touched[core] = None
@@ -253,14 +253,13 @@ class Several:
 
     def tick(self, now: int) -> None:
         """Once a second: who has been first for long gets its permits kept back; what came by time alone is seen here."""
-        for _ in range(min(len(self._round), LOOKED_AT_IN_A_TICK)):
-            joint = self._round.popleft()
+        for joint in list(islice(self._waiting.values(), LOOKED_AT_IN_A_TICK)):
             for core, _ in joint.parts:
                 if joint.open:
                     core.advance(now)
                     self.touched[core] = None
             if joint.open:
-                self._round.append(joint)
+                self._waiting.move_to_end(joint.number)
                 self._look(joint, now)
                 self._dirty[joint.watched] = None
         self.settle()

@@ -41,6 +41,7 @@ class WallClock:
 def lease_view(lease: Lease, now: int, wall: WallClock) -> LeaseAnswer:
     """A lease as the API answers it."""
     ask = lease.ask
+    left_us = lease.expires_us - now
     return LeaseAnswer(
         lease.lease_id,
         lease.pool,
@@ -53,7 +54,7 @@ def lease_view(lease: Lease, now: int, wall: WallClock) -> LeaseAnswer:
         lease.waited_us / SECOND,
         timestamp(lease.acquired_at_us),
         timestamp(lease.expires_us + wall.offset_us),
-        left_us / SECOND if (left_us := lease.expires_us - now) > 0 else 0.0,
+        left_us / SECOND if left_us > 0 else 0.0,
         lease.ttl_us / SECOND,
         ask.tokens or UNSET,
         ask.parent or UNSET,
