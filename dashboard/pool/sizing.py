@@ -10,13 +10,14 @@ from functools import lru_cache
 from typing import Any
 
 from django.utils.translation import gettext as _
+from msgspec import structs
 
 from dashboard.pool.charts import Row
 from dashboard.pool.figures import clock, utc
 from dashboard.pool.query import Query
 from dashboard.pool.sizing_form import ALGORITHMS, RULES, form_fields, sizing_from, values_of
 from dashboard.pool.sizing_picture import Picture, picture
-from dashboard.pool.sizing_words import reason_in_words, rule_words
+from dashboard.pool.sizing_words import field_words, reason_in_words, rule_words
 from relay.http import Problem
 from relay.permits.autosize import Recent
 from relay.permits.live import Serving, on_loop
@@ -101,18 +102,24 @@ def status(pool: Pool, sizing: Sizing | None) -> tuple[str, str]:
 
 
 def _tried(pool: Pool, query: Query, rule: str) -> dict[str, Any]:
-    """The form, and the picture of what it holds; `wrong` says of a field why there is none."""
+    """The form, and the picture of what it holds; `fault` says why there is none, `wrong` in which field."""
     values = values_of(rule, sizing_of(pool), pool.capacity) | dict(query.sizing)
-    found: dict[str, Any] = {"fields": form_fields(rule, values), "wrong": {}, "fault": ""}
+    found: dict[str, Any] = {"fields": form_fields(rule, values), "wrong": set(), "fault": ""}
     try:
         sizing = sizing_from(rule, values)
     except Problem as problem:
         field = next(iter(problem.errors or {}), "")
         name = field.removeprefix("policy.").partition("[")[0]
-        return found | {"wrong": {name: problem.detail}, "fault": problem.detail}
+        message = next(iter((problem.errors or {}).values()), [problem.detail])[0]
+        return found | {"wrong": {name}, "fault": f"{field_words().get(name, name)}: {message}"}
     if isinstance(sizing.policy, Adaptive) and sizing.policy.algorithm != "aimd":
         return found | {"unknown": True}
-    return found | {"picture": _picture(pool.name, sizing), "judged_by_reports": isinstance(sizing.policy, Adaptive)}
+    free = structs.replace(sizing, pin=None)  # what the rule would do is what a person who pinned it wants to know
+    return found | {
+        "picture": _picture(pool.name, free),
+        "judged_by_reports": isinstance(sizing.policy, Adaptive),
+        "pinned": sizing.pin is not None,
+    }
 
 
 def _picture(pool: str, sizing: Sizing) -> Picture | None:

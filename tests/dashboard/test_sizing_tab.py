@@ -78,7 +78,7 @@ def test_a_wrong_field_is_marked_and_what_was_typed_stays(
         page = open_pool(open_page(java_script_enabled=script), relay, pool_name, "?tab=sizing&rule=schedule")
         page.get_by_label("Sizes of the week").fill("mun 08:00 4")
         page.get_by_role("button", name="Draw the last 15 minutes").click()
-        expect(page.locator("#size-wrong")).to_contain_text("line 1, “mun 08:00 4”")
+        expect(page.locator("#size-wrong")).to_contain_text("Sizes of the week: line 1, “mun 08:00 4”")
         expect(page.get_by_label("Sizes of the week")).to_have_value("mun 08:00 4")
         page.get_by_role("button", name="Switch on").click()
         expect(page.locator(".toast" if script else "[data-said]")).to_contain_text("line 1")

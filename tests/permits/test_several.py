@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from relay.permits.engine.base import SECOND, Ask, Lease, PoolConfig, Refused, S
 from relay.permits.engine.core import PoolCore
 from relay.permits.engine.events import Ended, Granted, Left
 from relay.permits.engine.several import Joint, Repeated, Several
+from tests.permits import test_memory
 
 RANKS = {"critical": 0, "interactive": 1, "batch": 2, "background": 3}
 
@@ -315,3 +318,32 @@ def test_random_schedules_keep_every_promise(seed: int) -> None:
     at_once, waited = schedules.run(5_000, seed, each=1_000)
     assert at_once > 50
     assert waited > 20
+
+
+def test_the_leases_of_a_joint_grant_are_in_one_write_and_all_of_them_come_after_a_restart(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        house = test_memory.House(tmp_path / "engine")
+        house.pools = {name: PoolConfig(name, 1) for name in "abc"}
+        engine = await house.open()
+        frames: list[list[str]] = []
+        write = house.journal.write
+
+        def noted(records: list[Any]) -> None:
+            frames.append([record.pool for record in records if isinstance(record, Lease)])
+            write(records)
+
+        house.journal.write = noted  # type: ignore[method-assign]
+        joint = [(name, test_memory.ask(holder="joint")) for name in "cab"]
+        first, _ = await engine.acquire_several(joint, test_memory.Caller())
+        waiting = asyncio.ensure_future(engine.acquire_several(joint, test_memory.Caller()))
+        for lease in first:
+            await test_memory.settle()
+            await engine.release(lease.lease_id, "search")
+        leases, granted = await waiting
+        assert granted
+        assert [lease.pool for lease in leases] == ["c", "a", "b"]
+        assert [sorted(frame) for frame in frames if frame] == [["a", "b", "c"], ["a", "b", "c"]]
+        engine = await house.open()
+        assert [engine.lease(lease.lease_id, None).pool for lease in leases] == ["c", "a", "b"]
+
+    asyncio.run(scenario())

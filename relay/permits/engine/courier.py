@@ -58,13 +58,14 @@ class Courier:
     def carry(self, slot: Slot) -> None:
         """After an operation on a pool: carries its events, sets its timer."""
         core = slot.core
-        if core.events and self._carry_events(slot):
+        handed_over = self._carry_events(slot) if core.events else False
+        if self.several.touched:  # first all parts of a joint grant, then the one write
+            handed_over = self._carry_touched() or handed_over
+        if handed_over:
             self.ledger.flush()  # to a waiter each turn of the loop counts
         due = core.next_due()
         if due < slot.due:
             self._set_timer(slot, due)
-        if self.several.touched and self._carry_touched():
-            self.ledger.flush()
 
     def _carry_touched(self) -> bool:
         """The same for the pools in which joint waiters were served or left; in one write with the rest."""
