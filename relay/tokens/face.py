@@ -66,8 +66,7 @@ def face(
             if scope["method"] != method:
                 raise method_not_allowed(method)
             sent = headers_of(scope)
-            principal = keyring.authenticate(_authorization(sent))
-            principal.require("tokens")
+            principal = keyring.permit(_authorization(sent), "tokens")
             raw = _query(scope) if method == "GET" else await read_body(sent, receive, TOKENS_BODY_LIMIT)
             found = await attended(receive, len(raw), answer(service, principal, decode_body(decoder, raw)))
             content = await service.run(_size(found.body), partial(encode_json, found.body))

@@ -13,6 +13,7 @@ import django
 django.setup()
 
 from relay.tokens.registry import ModelSpec  # noqa: E402
+from relay.tokens.reuse import Levels  # noqa: E402
 from relay.tokens.sources import load  # noqa: E402
 from relay.tokens.values import COUNT, IDS  # noqa: E402
 from tests.tokens.stack import Stack  # noqa: E402
@@ -32,13 +33,12 @@ class Flood:
     def __init__(self, cache_bytes: int) -> None:
         gpt2 = load(ModelSpec("gpt2", "package"), Path(sys.argv[1])).tokenizer
         self._pick = random.Random(1)
+        self._stack = Stack(gpt2, 100_000)
         # the library keeps some words of its own, and each thread some buffers: that is no growth of the caches
-        warm = Stack(gpt2, 100_000)
-        for _ in range(300):
-            warm.values([self.words(2000)], COUNT)
-            warm.values([self.words(300)], IDS)
-        warm.close()
-        self._stack = Stack(gpt2, cache_bytes)
+        for _ in range(100):
+            for kind in (COUNT, IDS):
+                self._stack.values([self.words(300), self.words(12_000)], kind)
+        self._stack.levels = Levels(cache_bytes, self._stack.lanes, self._stack.meter, None)
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)  # what loading left free would hide the growth
         self._before = resident()
