@@ -95,7 +95,7 @@ class Courier:
                     self.leases[lease.lease_id] = slot
                     lease.acquired_at_us = lease.acquired_us + self._wall.offset_us
                     self.ledger.hand_over(lease, waiter.owner)
-                else:  # it had it before: it grew, or came back
+                else:  # it had yielded it, and is back
                     self.ledger.hand_over(lease, waiter.owner, Changed.of(lease))
             else:
                 self._waiter_left(slot, event)
