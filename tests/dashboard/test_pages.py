@@ -162,7 +162,7 @@ def test_a_wrong_percentage_changes_nothing(operator: Client, percent: str) -> N
 def test_who_is_second_learns_who_was_first(operator: Client) -> None:
     operator.post("/pools/", {"name": "gpu", "capacity": "8"})
     first = operator.post("/pools/-/", {"size:gpu:1:8": "9"}, headers=FETCH).json()["done"]
-    assert first == [{"field": "size", "pool": "gpu", "version": 2, "was": "8", "now": "9"}]
+    assert first == [{"field": "size", "pool": "gpu", "version": 2, "was": "8", "now": "9", "pin": ""}]
     response = operator.post("/pools/-/", {"size:gpu:1:8": "12"}, headers=FETCH)
     (conflict,) = response.json()["conflicts"]
     assert response.status_code == 412
