@@ -33,7 +33,7 @@ demo:
 	@RELAY_URL="$${RELAY_URL:-http://$$HOST:$$PORT}" exec $(PY) -m bench.demo $(ARGS)
 
 bench:
-	$(RUNTIME)
+	$(DEV)
 	@exec $(PY) -m bench $(ARGS)
 
 lint:

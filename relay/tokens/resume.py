@@ -19,6 +19,7 @@ from relay.tokens.values import ALLOW_SPECIAL, SEGMENT
 
 EVERY = 4096
 MARGIN = 1024
+MOST_POINTS = 256
 TURN = 64
 POINT_BYTES = 96
 NO_TEXT = b"\xff"  # no text begins so: a beginning never has a segment's key
@@ -61,17 +62,23 @@ def trail(cache: Cache, text: str, digests: list[bytes]) -> Trail:
     return Trail(Point(), text, digests)
 
 
-def keep_points(cache: Cache, trail: Trail, segments: Sequence[Segment], counts: Sequence[int]) -> None:
-    """Keeps a point for each beginning that had none. `segments` and `counts`: of the rest."""
+def points(trail: Trail, segments: Sequence[Segment], counts: Sequence[int]) -> list[tuple[bytes, Point]]:
+    """What to keep for beginnings that had no point. `segments` and `counts`: of the rest.
+
+    Of a very long text not every beginning: at most about MOST_POINTS, and the last one.
+    """
     ahead = iter(zip(segments, counts, strict=True))
     place, count = trail.start.place, trail.start.count
     following = next(ahead, None)
+    stride, last = 1 + len(trail.digests) // MOST_POINTS, len(trail.digests)
+    found = []
     for number, digest in enumerate(trail.digests, start=1):
         bound = number * EVERY - MARGIN
-        if bound <= trail.start.place:
+        if bound <= trail.start.place or (number % stride and number != last):
             continue
         while following is not None and trail.start.place + following[0][2] <= bound:
             place, count = trail.start.place + following[0][2], count + following[1]
             following = next(ahead, None)
         if place:
-            cache.put(digest, Point(place, count), POINT_BYTES)
+            found.append((digest, Point(place, count)))
+    return found

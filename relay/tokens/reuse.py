@@ -14,12 +14,14 @@ from relay.tokens.cache import Cache, Room
 from relay.tokens.flights import Flights
 from relay.tokens.jobs import COMPUTED, SEGMENT, TEXT, Job
 from relay.tokens.lanes import Lanes
-from relay.tokens.resume import Point, Trail, beginnings, keep_points, trail
+from relay.tokens.resume import POINT_BYTES, Point, Trail, beginnings, points, trail
 from relay.tokens.segment_level import CUT_INLINE, SEGMENTED_FROM, Pieces, SegmentLevel, made, weight
 from relay.tokens.segments import Segment, check, cut, joined, stretches, text_key
 from relay.tokens.shared import Shared
 from relay.tokens.tokenizer import Encoded
 from relay.tokens.values import ADD_SPECIAL, ALLOW_SPECIAL, IDS, SPANS, bytes_of, text_values, tokens_in
+
+COUNTED_INLINE = 2048  # segments that are added up on the event loop
 
 
 class Levels:
@@ -87,7 +89,13 @@ class Levels:
             return await self._lanes.run(sum(map(len, texts)), work, inline=CUT_INLINE)
         trails = await self._trails(job, texts)
         pieces = await self.pieces(job, [known.rest for known in trails], fields)
-        counts = self._counted(job, trails, pieces)
+        work = partial(_counted, job, trails, pieces)
+        counts, kept = await self._lanes.run(len(pieces.segments), work, inline=COUNTED_INLINE)
+        for known in trails:
+            if known.start.place:
+                job.tally.add(SEGMENT, known.start.place, known.start.count)
+        for digest, point in kept:
+            self.segments.put(digest, point, POINT_BYTES)
         self._keep(keys, counts)
         return counts
 
@@ -101,22 +109,6 @@ class Levels:
 
         digests = await self._lanes.run(sum(map(len, texts)), work, inline=CUT_INLINE)
         return [trail(self.segments, text, found) for text, found in zip(texts, digests, strict=True)]
-
-    def _counted(self, job: Job, trails: Sequence[Trail], pieces: Pieces) -> list[int]:
-        """The counts of whole texts, from what is known of their beginnings and the segments of the rest."""
-        segments: list[list[Segment]] = [[] for _ in trails]
-        values: list[list[int]] = [[] for _ in trails]
-        for segment, value in zip(pieces.segments, pieces.values, strict=True):
-            segments[segment[0]].append(segment)
-            values[segment[0]].append(value)
-        counts = []
-        added = job.tokenizer.specials_added if job.kind & ADD_SPECIAL else 0
-        for known, cuts, tokens in zip(trails, segments, values, strict=True):
-            if known.start.place:
-                job.tally.add(SEGMENT, known.start.place, known.start.count)
-            keep_points(self.segments, known, cuts, tokens)
-            counts.append(known.start.count + sum(tokens) + added)
-        return counts
 
     def cached(self, job: Job, text: str) -> bool:
         """Whether the whole text's value is known."""
@@ -162,6 +154,21 @@ def _keys(job: Job, texts: Sequence[str], field: str) -> list[bytes | str]:
             check(text, named(field, place))
             keys.append(text)
     return keys
+
+
+def _counted(job: Job, trails: Sequence[Trail], pieces: Pieces) -> tuple[list[int], list[tuple[bytes, Point]]]:
+    """The counts of whole texts, of what is known of their beginnings and the segments of the rest; and points to keep."""
+    segments: list[list[Segment]] = [[] for _ in trails]
+    values: list[list[int]] = [[] for _ in trails]
+    for segment, value in zip(pieces.segments, pieces.values, strict=True):
+        segments[segment[0]].append(segment)
+        values[segment[0]].append(value)
+    added = job.tokenizer.specials_added if job.kind & ADD_SPECIAL else 0
+    counts, found = [], []
+    for known, cuts, tokens in zip(trails, segments, values, strict=True):
+        counts.append(known.start.count + sum(tokens) + added)
+        found += points(known, cuts, tokens)
+    return counts, found
 
 
 def _encodings(job: Job, pieces: Pieces, texts: int) -> list[Encoded]:
