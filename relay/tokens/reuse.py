@@ -89,8 +89,8 @@ class Levels:
             return await self._lanes.run(sum(map(len, texts)), work, inline=CUT_INLINE)
         trails = await self._trails(job, texts)
         pieces = await self.pieces(job, [known.rest for known in trails], fields)
-        work = partial(_counted, job, trails, pieces)
-        counts, kept = await self._lanes.run(len(pieces.segments), work, inline=COUNTED_INLINE)
+        adding = partial(_counted, job, trails, pieces)
+        counts, kept = await self._lanes.run(len(pieces.segments), adding, inline=COUNTED_INLINE)
         for known in trails:
             if known.start.place:
                 job.tally.add(SEGMENT, known.start.place, known.start.count)
