@@ -117,6 +117,11 @@ def program(*names: str) -> str:
 
 def missing(name: str) -> NoReturn:
     """Skips the test for want of a program; with CI=true fails it."""
+    unavailable(f"{name} is not installed")
+
+
+def unavailable(why: str) -> NoReturn:
+    """Skips the test for want of what cannot be had here; with CI=true, where all of it must be there, fails it."""
     if os.environ.get("CI") == "true":
-        pytest.fail(f"{name} is not installed, and with CI=true it must be")
-    pytest.skip(f"{name} is not installed")
+        pytest.fail(f"{why}, and with CI=true it must be there")
+    pytest.skip(why)

@@ -161,6 +161,25 @@ def test_lists_renew_in_place_and_leave_the_hand_alone(relay: RelayServer, open_
     expect(rows).to_have_count(1)
 
 
+def test_the_first_renewal_moves_no_part_of_the_page(relay: RelayServer, open_page: OpenPage, pool_name: str) -> None:
+    make_pool(relay, pool_name)
+    page = open_pool(open_page(), relay, pool_name)
+    with page.expect_response(lambda answer: "fragment=1" in answer.url):
+        page.evaluate("""() => {
+          window.moved = 0;
+          const main = document.querySelector("[data-pool-page]");
+          const parts = (nodes) => [...nodes].filter((node) => node.nodeType === 1).length;
+          new MutationObserver((seen) => {
+            for (const { addedNodes, removedNodes } of seen) window.moved += parts(addedNodes) + parts(removedNodes);
+          }).observe(main, { childList: true });
+          main.querySelector("[role=tab][aria-selected=true]").focus();
+        }""")
+    hold(relay, pool_name, 1)
+    expect(page.locator("[data-rows] > tr")).to_have_count(1)
+    assert page.evaluate("window.moved") == 0
+    expect(page.get_by_role("tab", selected=True)).to_be_focused()
+
+
 def test_waiters_stand_in_the_order_of_service(relay: RelayServer, open_page: OpenPage, pool_name: str) -> None:
     make_pool(relay, pool_name, 2)
     hold(relay, pool_name, 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from relay.tokens.sources import load
 from relay.tokens.tokenizer import Tokenizer
+from tests.conftest import unavailable
 from tests.tokens import vocabularies
 from tests.tokens.desk import GPT2, Desk
 from tests.tokens.fuzz import Judge
@@ -63,8 +63,6 @@ def family() -> Family:
         try:
             return Judge(Tokenizer(vocabularies.document(name)), vocabularies.reference(name))
         except vocabularies.Unavailable as why:
-            if os.environ.get("CI") == "true":
-                pytest.fail(str(why))
-            pytest.skip(str(why))
+            unavailable(str(why))
 
     return load_family

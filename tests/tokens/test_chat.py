@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Iterator
 from functools import cache
@@ -15,6 +14,7 @@ import tokenizers
 from transformers import AutoTokenizer
 
 from relay.tokens.registry import ModelSpec
+from tests.conftest import unavailable
 from tests.tokens import families, vocabularies
 from tests.tokens.desk import GPT2, Desk
 
@@ -76,9 +76,7 @@ def real(name: str) -> Path:
     try:
         return vocabularies.folder(name)
     except vocabularies.Unavailable as missing:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(missing))
+        unavailable(str(missing))
 
 
 @cache

@@ -3,51 +3,26 @@ import { Acts } from "./pool-acts.js";
 import { watchBanner } from "./banner.js";
 import { Charts } from "./pool-charts.js";
 import { enhanceCopies } from "./copy.js";
-import { put } from "./dom.js";
 import { bindKeys } from "./keys.js";
-import { morph } from "./pool-morph.js";
 import { showNumbers } from "./pool-numbers.js";
 import { Resize } from "./pool-resize.js";
 import { Samples } from "./pool-samples.js";
-import { hearClock, localise, tick, zone } from "./pool-time.js";
+import { hearClock, tick } from "./pool-time.js";
+import { Renewal } from "./renewal.js";
 import { Stream } from "./stream.js";
-import { say } from "./words.js";
 
 const RENEW_MS = 3000, TYPED_MS = 250, GAP_MS = 400;
 const main = document.querySelector("[data-pool-page]");
 const stream = new Stream(), samples = new Samples();
 const charts = new Charts(main, samples), resize = new Resize(main);
-let fields = {}, healths = [], renewedAt = Date.now(), renewing = false, again = null, timer = 0, marking = 0, loaded = false;
+const renewal = new Renewal(main, shown), renew = renewal.now;
+let fields = {}, healths = [], timer = 0, marking = 0, loaded = false;
 
 const asScript = { headers: { "X-Requested-With": "fetch" } };
 
 const isHere = () => main.querySelector("[data-strip]") !== null;  // false once the pool is gone
 
-function prepare(within) {
-  localise(within);
-  put(within.querySelector("[data-zone]"), say("zone", { zone: zone() }));
-}
-
-// The server's page, put into this one in place. `force`: the person asked for another picture.
-async function renew(force = false) {
-  if (renewing) { again = (again ?? false) || force; return; }
-  renewing = true;
-  try {
-    const address = new URL(location.href);
-    address.searchParams.set("fragment", "1");
-    const answer = await fetch(address, asScript);
-    if (answer.status === 401) { location.reload(); return; }
-    if (answer.ok) show(await answer.text(), force);
-  } catch { /* the stream's banner already says that the service is away */ }
-  renewedAt = Date.now();
-  renewing = false;
-  if (again !== null) { const next = again; again = null; renew(next); }
-}
-
-function show(html, force) {
-  const fresh = new DOMParser().parseFromString(html, "text/html").body;
-  prepare(fresh);
-  morph(main, fresh, force);
+function shown() {
   if (resize.form && !resize.form.hasAttribute("data-dirty") && !resize.form.contains(document.activeElement)) resize.settle();
   else if (resize.form) resize.show();
   charts.sync();
@@ -99,12 +74,12 @@ stream.addEventListener("sample", ({ detail: frame }) => {
   tick(main);
   charts.update();
   if (turned) renewSoon();
-  else if (Date.now() - renewedAt >= RENEW_MS) renew();
+  else if (renewal.age >= RENEW_MS) renew();
 });
 
 stream.addEventListener("change", ({ detail: change }) => {
   if (change.pool !== main.dataset.name) return;
-  if (stream.frozen) renewedAt = 0;
+  if (stream.frozen) renewal.outdate();
   else renewSoon();
   if (change.kind !== "pool" || change.action !== "delete") loadMarksSoon(change);
 });
@@ -164,7 +139,6 @@ bindKeys({
 });
 
 new Acts(main, { resize, renew, go });
-prepare(main);
 enhanceCopies(main);
 watchBanner(stream);
 charts.sync();

@@ -4,47 +4,24 @@ import { enhanceCopies } from "./copy.js";
 import { put } from "./dom.js";
 import { bindKeys } from "./keys.js";
 import { send } from "./send.js";
-import { morph } from "./pool-morph.js";
-import { localise, zone } from "./pool-time.js";
+import { Renewal } from "./renewal.js";
 import { Stream } from "./stream.js";
 import { enhancePlay } from "./tokens-play.js";
 import { hearFields, showNumbers } from "./tokens-numbers.js";
-import { say } from "./words.js";
 
 const RENEW_MS = 5000, CHANGED_MS = 400;
 const main = document.querySelector("[data-tokens-page]");
 const stream = new Stream(), play = enhancePlay(main);
-let renewedAt = Date.now(), renewing = false, again = null, timer = 0;
+const renewal = new Renewal(main, shown, address), renew = renewal.now;
+let timer = 0;
 
-function prepare(within) {
-  localise(within);
-  put(within.querySelector("[data-zone]"), say("zone", { zone: zone() }));
+function address() {
+  const found = new URL(location.href);
+  if (found.pathname.endsWith("/play/")) found.pathname = main.dataset.address;  // after a form was sent without this script
+  return found;
 }
 
-// `force`: the person asked for another picture.
-async function renew(force = false) {
-  if (renewing) { again = (again ?? false) || force; return; }
-  renewing = true;
-  try {
-    const address = new URL(location.href);
-    if (address.pathname.endsWith("/play/")) address.pathname = main.dataset.address;  // after a form was sent without this script
-    address.searchParams.set("fragment", "1");
-    const answer = await fetch(address, { headers: { "X-Requested-With": "fetch" } });
-    if (answer.status === 401) { location.reload(); return; }
-    if (answer.ok) show(await answer.text(), force);
-  } catch { /* the stream's banner already says that the service is away */ }
-  renewedAt = Date.now();
-  renewing = false;
-  if (again !== null) { const next = again; again = null; renew(next); }
-}
-
-function show(html, force) {
-  const fresh = new DOMParser().parseFromString(html, "text/html").body;
-  prepare(fresh);
-  for (const details of main.querySelectorAll("details[id][open]")) fresh.querySelector(`#${details.id}`)?.setAttribute("open", "");
-  // A parser leaves blanks at the beginning out: with one here, every part would be moved behind it, and focus lost.
-  if (main.firstChild?.nodeType === Node.TEXT_NODE) main.firstChild.remove();
-  morph(main, fresh, force);
+function shown(fresh) {
   play.models(fresh);
   const title = `${main.querySelector("[data-title]")?.dataset.title} · Token Relay`;
   if (document.title !== title) document.title = title;
@@ -55,7 +32,7 @@ stream.addEventListener("hello", ({ detail: hello }) => hearFields(hello));
 stream.addEventListener("sample", ({ detail: frame }) => {
   if (!main.querySelector("[data-strip]")) return;
   showNumbers(main, frame.tokens);
-  if (Date.now() - renewedAt >= RENEW_MS) renew();
+  if (renewal.age >= RENEW_MS) renew();
 });
 
 stream.addEventListener("change", ({ detail: change }) => {
@@ -117,7 +94,6 @@ bindKeys({
   },
 });
 
-prepare(main);
 enhanceCopies(main);
 watchBanner(stream);
 stream.start();
